@@ -1,0 +1,107 @@
+#include "core/config.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+#include "core/bytes.h"
+
+namespace pooch {
+namespace {
+
+constexpr std::array<std::string_view, 2> policy_names = {"keep", "demand"};
+constexpr std::array<std::string_view, 4> level_names = {"error", "warn", "info", "debug"};
+
+template <std::size_t N>
+Result<std::size_t> choose(std::string_view text, const std::array<std::string_view, N>& names) {
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  return Error{ErrorCode::invalid_argument,
+               fmt::format("'{}': accepted are {}", text, fmt::join(names, ", "))};
+}
+
+Error at(const char* variable, const Error& why) {
+  return {why.code, fmt::format("{}: {}", variable, why.message)};
+}
+
+// A size must make sense before the device is known; a share is checked against any whole.
+Result<std::optional<SizeSetting>> read_size(const char* variable, const char* text) {
+  if (text == nullptr || *text == '\0') return std::optional<SizeSetting>{};
+  const auto bytes = parse_bytes(text, 100);
+  if (!bytes) return at(variable, bytes.error());
+  if (*bytes == 0)
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("{}: '{}' is nothing: accepted are sizes above 0", variable, text)};
+  return std::optional<SizeSetting>{SizeSetting{text}};
+}
+
+}  // namespace
+
+std::string_view name(Policy policy) {
+  return policy_names[static_cast<std::size_t>(policy)];
+}
+
+Result<Policy> parse_policy(std::string_view text) {
+  const auto index = choose(text, policy_names);
+  if (!index) return index.error();
+  return static_cast<Policy>(*index);
+}
+
+Result<std::uint64_t> SizeSetting::resolve(std::uint64_t whole) const {
+  return parse_bytes(text, whole);
+}
+
+Result<Config> read_config(const std::function<const char*(const char*)>& get) {
+  Config config;
+  const auto cap = read_size("POOCH_MEMORY_CAP", get("POOCH_MEMORY_CAP"));
+  if (!cap) return cap.error();
+  config.memory_cap = *cap;
+  const auto host = read_size("POOCH_HOST_MEMORY", get("POOCH_HOST_MEMORY"));
+  if (!host) return host.error();
+  config.host_memory = *host;
+  if (const char* text = get("POOCH_POLICY"); text != nullptr && *text != '\0') {
+    const auto policy = parse_policy(text);
+    if (!policy) return at("POOCH_POLICY", policy.error());
+    config.policy = *policy;
+  }
+  if (const char* text = get("POOCH_LOG"); text != nullptr && *text != '\0') {
+    const auto level = choose(text, level_names);
+    if (!level) return at("POOCH_LOG", level.error());
+    config.log_level = static_cast<LogLevel>(*level);
+  }
+  if (const char* text = get("POOCH_LOG_FILE")) config.log_file = text;
+  if (const char* text = get("POOCH_REPORT")) config.report_folder = text;
+  return config;
+}
+
+std::uint64_t available_host_memory() {
+  std::uint64_t least = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+  const auto limit_from = [&](const std::string& file) {
+    std::ifstream in(file);
+    std::uint64_t limit = 0;
+    if (in >> limit && limit > 0) least = std::min(least, limit);  // "max" does not parse: no limit
+  };
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    // v2: "0::/path"; v1: "N:memory:/path". Every ancestor's limit binds.
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool v2 = controllers.empty();
+    if (!v2 && controllers.find("memory") == std::string::npos) continue;
+    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    const char* file = v2 ? "/memory.max" : "/memory.limit_in_bytes";
+    for (std::string path = line.substr(second + 1);; path.erase(path.rfind('/'))) {
+      limit_from(root + (path == "/" ? "" : path) + file);
+      if (path.rfind('/') == std::string::npos || path.empty() || path == "/") break;
+    }
+    limit_from(root + file);
+  }
+  return least;
+}
+
+}  // namespace pooch

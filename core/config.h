@@ -1,0 +1,45 @@
+// The POOCH_* environment variables, understood once at the program's first cuInit.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+
+namespace pooch {
+
+enum class Policy : std::uint8_t { keep, demand };
+enum class LogLevel : std::uint8_t { error, warn, info, debug };
+
+std::string_view name(Policy policy);
+Result<Policy> parse_policy(std::string_view text);  // error: the accepted names
+
+// A size that may be a share of something known only later ("80%").
+struct SizeSetting {
+  std::string text;
+  // Bytes, given the whole that a percentage refers to.
+  Result<std::uint64_t> resolve(std::uint64_t whole) const;
+};
+
+struct Config {
+  std::optional<SizeSetting> memory_cap;   // POOCH_MEMORY_CAP
+  std::optional<SizeSetting> host_memory;  // POOCH_HOST_MEMORY
+  Policy policy = Policy::demand;          // POOCH_POLICY
+  std::string report_folder;               // POOCH_REPORT, empty: no report
+  LogLevel log_level = LogLevel::warn;     // POOCH_LOG
+  std::string log_file;                    // POOCH_LOG_FILE, empty: stderr
+};
+
+// `get` returns the value of a variable or nullptr, like getenv. The error's message is the one line to
+// print: variable, value, what is accepted.
+Result<Config> read_config(const std::function<const char*(const char*)>& get);
+
+// Bytes of host memory this process may have: the least of physical memory and the cgroup limits that bind
+// it.
+std::uint64_t available_host_memory();
+
+}  // namespace pooch

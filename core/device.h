@@ -1,0 +1,63 @@
+// The port to a GPU: what runtime/ asks of the driver and nothing more. `RealDevice` (interpose/) forwards to
+// libcuda; tests put decorators in front of it that lose a wait, free too early or run out of memory.
+//
+// Every method may be called from any thread that has the program's context current. Sizes are bytes. Nothing
+// here waits for the device except `synchronize*`. Errors are ErrorCode::device with the CUresult, or
+// ErrorCode::out_of_memory where the driver said so.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "core/ids.h"
+#include "core/result.h"
+
+namespace pooch {
+
+struct DeviceInfo {
+  std::string name;
+  std::uint64_t total_bytes;  // device memory, as the driver reports it
+  std::uint64_t granularity;  // unit of physical handles: a divisor of 2 MiB, as a rule 2 MiB itself
+  int numa_node;              // the GPU's host NUMA node, -1 where unknown
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual Result<DeviceInfo> info() = 0;
+
+  // Virtual addresses: reserved, without memory behind them.
+  virtual Result<Address> reserve(std::uint64_t bytes) = 0;
+  virtual Status release(Address base, std::uint64_t bytes) = 0;
+
+  // Physical memory. A handle is mapped whole, at offset 0, to one or several addresses.
+  virtual Result<PhysicalHandle> create(std::uint64_t bytes) = 0;
+  virtual Status destroy(PhysicalHandle handle) = 0;
+  virtual Status map(Address at, std::uint64_t bytes, PhysicalHandle handle) = 0;
+  virtual Status set_access(Address at, std::uint64_t bytes) = 0;  // read and write from this device
+  virtual Status unmap(Address at, std::uint64_t bytes) = 0;       // does NOT wait for running work
+
+  // Page-locked host memory, usable by copies in any stream.
+  virtual Result<std::byte*> host_allocate(std::uint64_t bytes) = 0;
+  virtual Status host_free(std::byte* memory) = 0;
+
+  // Streams (non-blocking towards the legacy stream) and events (without timing).
+  virtual Result<StreamHandle> create_stream() = 0;
+  virtual Status destroy_stream(StreamHandle stream) = 0;
+  virtual Result<EventHandle> create_event() = 0;
+  virtual Status destroy_event(EventHandle event) = 0;
+  virtual Status record(EventHandle event, StreamHandle stream) = 0;
+  virtual Status wait(StreamHandle stream, EventHandle event) = 0;  // later work of `stream` follows `event`
+  virtual Result<bool> finished(EventHandle event) = 0;
+  virtual Status synchronize(EventHandle event) = 0;  // the host waits
+  virtual Status synchronize_all() = 0;               // the host waits for everything
+  virtual Result<bool> capturing(StreamHandle stream) = 0;
+
+  // Asynchronous copies between device and page-locked memory.
+  virtual Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) = 0;
+  virtual Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) = 0;
+};
+
+}  // namespace pooch

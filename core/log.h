@@ -1,0 +1,35 @@
+// One line per message to stderr or POOCH_LOG_FILE, never to stdout: `pooch: warning: …`.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/config.h"
+
+namespace pooch::log {
+
+void configure(LogLevel level, const std::string& file);
+bool enabled(LogLevel level);
+void write(LogLevel level, std::string_view message);
+
+template <class... Args>
+void error(fmt::format_string<Args...> format, Args&&... args) {
+  write(LogLevel::error, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void warn(fmt::format_string<Args...> format, Args&&... args) {
+  if (enabled(LogLevel::warn)) write(LogLevel::warn, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void info(fmt::format_string<Args...> format, Args&&... args) {
+  if (enabled(LogLevel::info)) write(LogLevel::info, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void debug(fmt::format_string<Args...> format, Args&&... args) {
+  if (enabled(LogLevel::debug)) write(LogLevel::debug, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace pooch::log

@@ -1,0 +1,36 @@
+// What one process did, written as summary.json at its end and shown by `pooch run`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/result.h"
+
+namespace pooch {
+
+// All sizes are bytes, all peaks are of the whole run.
+struct Summary {
+  int schema = 1;
+  std::string device;
+  std::string policy;
+  std::uint64_t cap_bytes = 0;
+  std::uint64_t host_budget_bytes = 0;
+  std::uint64_t peak_device_bytes = 0;      // handles plus passed-through allocations, measured
+  std::uint64_t peak_host_bytes = 0;        // page-locked by pooch
+  std::uint64_t need_bytes = 0;             // peak of requested bytes alive at once
+  std::uint64_t need_managed_bytes = 0;     // the managed part of it, at that moment
+  std::optional<std::uint64_t> iterations;  // unknown until the tracker counts them
+  std::uint64_t ops = 0;                    // calls with operands in managed memory
+  std::uint64_t evictions = 0;              // chunks that left the device
+  std::uint64_t bytes_out = 0;              // copied device to host
+  std::uint64_t bytes_in = 0;               // copied host to device
+  std::uint64_t vmm_calls = 0;              // map, set_access, unmap, create, destroy
+  std::uint64_t host_waits = 0;             // times the host waited for the device on pooch's account
+};
+
+std::string to_json(const Summary& summary);
+// Error: invalid_argument with the path of the value that is missing or wrong.
+Result<Summary> summary_from_json(const std::string& text);
+
+}  // namespace pooch

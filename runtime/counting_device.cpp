@@ -1,0 +1,25 @@
+#include "runtime/counting_device.h"
+
+namespace pooch::runtime {
+
+Status CountingDevice::synchronize(EventHandle event) {
+  counters_.host_waits.fetch_add(1, std::memory_order_relaxed);
+  return inner_.synchronize(event);
+}
+
+Status CountingDevice::synchronize_all() {
+  counters_.host_waits.fetch_add(1, std::memory_order_relaxed);
+  return inner_.synchronize_all();
+}
+
+Status CountingDevice::copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) {
+  counters_.bytes_out.fetch_add(bytes, std::memory_order_relaxed);
+  return inner_.copy_out(to, from, bytes, stream);
+}
+
+Status CountingDevice::copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) {
+  counters_.bytes_in.fetch_add(bytes, std::memory_order_relaxed);
+  return inner_.copy_in(to, from, bytes, stream);
+}
+
+}  // namespace pooch::runtime

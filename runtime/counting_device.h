@@ -1,0 +1,55 @@
+// A Device that counts what passes through it. The counters are what the summary reports.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/device.h"
+
+namespace pooch::runtime {
+
+struct DeviceCounters {
+  std::atomic<std::uint64_t> vmm_calls{0};   // create, destroy, map, set_access, unmap
+  std::atomic<std::uint64_t> bytes_out{0};   // device to host
+  std::atomic<std::uint64_t> bytes_in{0};    // host to device
+  std::atomic<std::uint64_t> host_waits{0};  // synchronize and synchronize_all
+};
+
+class CountingDevice final : public Device {
+ public:
+  explicit CountingDevice(Device& inner) : inner_(inner) {}
+  const DeviceCounters& counters() const { return counters_; }
+
+  Result<DeviceInfo> info() override { return inner_.info(); }
+  Result<Address> reserve(std::uint64_t bytes) override { return inner_.reserve(bytes); }
+  Status release(Address base, std::uint64_t bytes) override { return inner_.release(base, bytes); }
+  Result<PhysicalHandle> create(std::uint64_t bytes) override { return vmm(), inner_.create(bytes); }
+  Status destroy(PhysicalHandle handle) override { return vmm(), inner_.destroy(handle); }
+  Status map(Address at, std::uint64_t bytes, PhysicalHandle handle) override {
+    return vmm(), inner_.map(at, bytes, handle);
+  }
+  Status set_access(Address at, std::uint64_t bytes) override { return vmm(), inner_.set_access(at, bytes); }
+  Status unmap(Address at, std::uint64_t bytes) override { return vmm(), inner_.unmap(at, bytes); }
+  Result<std::byte*> host_allocate(std::uint64_t bytes) override { return inner_.host_allocate(bytes); }
+  Status host_free(std::byte* memory) override { return inner_.host_free(memory); }
+  Result<StreamHandle> create_stream() override { return inner_.create_stream(); }
+  Status destroy_stream(StreamHandle stream) override { return inner_.destroy_stream(stream); }
+  Result<EventHandle> create_event() override { return inner_.create_event(); }
+  Status destroy_event(EventHandle event) override { return inner_.destroy_event(event); }
+  Status record(EventHandle event, StreamHandle stream) override { return inner_.record(event, stream); }
+  Status wait(StreamHandle stream, EventHandle event) override { return inner_.wait(stream, event); }
+  Result<bool> finished(EventHandle event) override { return inner_.finished(event); }
+  Status synchronize(EventHandle event) override;
+  Status synchronize_all() override;
+  Result<bool> capturing(StreamHandle stream) override { return inner_.capturing(stream); }
+  Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override;
+  Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) override;
+
+ private:
+  void vmm() { counters_.vmm_calls.fetch_add(1, std::memory_order_relaxed); }
+
+  Device& inner_;
+  DeviceCounters counters_;
+};
+
+}  // namespace pooch::runtime

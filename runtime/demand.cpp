@@ -1,0 +1,170 @@
+#include "runtime/demand.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace pooch::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+// A host function that waits for the very thread that wants memory would wait for ever.
+constexpr auto patience = std::chrono::seconds(10);
+
+// Cost per byte in one-way transfers, over the ops since the last use.
+double score(const Chunk& chunk, std::uint64_t now) {
+  const double cost = !chunk.live ? 0 : chunk.host_valid ? 1 : 2;
+  return cost / static_cast<double>(now - chunk.last_use + 1);
+}
+
+}  // namespace
+
+Status Demand::make_room(std::uint64_t bytes, std::uint64_t op, std::unique_lock<std::mutex>& lock) {
+  const auto deadline = Clock::now() + patience;
+  while (pool_.available() < bytes) {
+    if (moving_) {
+      moved_.wait(lock);
+      continue;
+    }
+    const auto went = round(bytes - pool_.available(), op, lock);
+    if (!went) return went.error();
+    if (*went) continue;
+    const auto blocked = order_.host_blocked();
+    if (!blocked) return blocked.error();
+    const bool in_flight = std::any_of(residency_.mapped().begin(), residency_.mapped().end(),
+                                       [](const Chunk* chunk) { return chunk->pins > 0; });
+    if ((!*blocked && !in_flight) || Clock::now() > deadline)
+      return Error{ErrorCode::out_of_memory, *blocked
+                                                 ? "a host function blocks everything that could be evicted"
+                                             : arena_.full() ? "the host budget is exhausted"
+                                                             : "nothing is left to evict"};
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lock.lock();
+  }
+  return Done{};
+}
+
+Result<bool> Demand::round(std::uint64_t bytes, std::uint64_t op, std::unique_lock<std::mutex>& lock) {
+  if (const auto chosen = choose(bytes, op); !chosen) return chosen.error();
+  order_.set_eager(true);
+  moving_ = true;
+  Marks marks;
+  bool any = false;
+  Status outcome = Done{};
+  for (Chunk* chunk : victims_) {
+    const auto begun = begin(*chunk, lock);
+    if (!begun) {
+      outcome = begun.error();
+      break;
+    }
+    any |= *begun;
+    if (*begun) marks.add(chunk->uses);
+  }
+  if (outcome) outcome = await(marks, lock);
+  for (Chunk* chunk : victims_) {
+    if (!outcome) break;
+    // Somebody may have taken it back meanwhile.
+    if (chunk->state != ChunkState::evicting || chunk->pins > 0) continue;
+    outcome = residency_.finish_eviction(*chunk);
+  }
+  moving_ = false;
+  moved_.notify_all();
+  if (!outcome) return outcome.error();
+  return any;
+}
+
+Status Demand::choose(std::uint64_t bytes, std::uint64_t op) {
+  const auto blocked = order_.host_blocked();
+  if (!blocked) return blocked.error();
+  victims_.clear();
+  for (Chunk* chunk : residency_.mapped()) {
+    if (chunk->state != ChunkState::resident || chunk->pins > 0 || chunk->gathered_by == op) continue;
+    if (policy_ == Policy::keep && chunk->live) continue;
+    if (*blocked) {
+      // Waiting for such a chunk could mean waiting for the program, which waits for us.
+      const auto finished = order_.finished(chunk->uses);
+      if (!finished) return finished.error();
+      if (!*finished) continue;
+    }
+    victims_.push_back(chunk);
+  }
+  const auto costs_more = [op](const Chunk* a, const Chunk* b) {
+    const double sa = score(*a, op), sb = score(*b, op);
+    return sa != sb ? sa > sb : a->address > b->address;
+  };
+  std::make_heap(victims_.begin(), victims_.end(), costs_more);
+  auto heap_end = victims_.end();
+  for (std::uint64_t got = 0; got < bytes && heap_end != victims_.begin();) {
+    std::pop_heap(victims_.begin(), heap_end, costs_more);
+    got += (*--heap_end)->bytes;
+  }
+  victims_.erase(victims_.begin(), heap_end);
+  std::reverse(victims_.begin(), victims_.end());
+  return Done{};
+}
+
+// False: the chunk cannot go, for lack of host memory or because it is in use again.
+Result<bool> Demand::begin(Chunk& chunk, std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    if (chunk.state != ChunkState::resident || chunk.pins > 0) return false;
+    const auto begun = residency_.begin_eviction(chunk);
+    if (begun) return true;
+    if (begun.error().code != ErrorCode::out_of_memory) return begun.error();
+    if (const auto busy = arena_.busy()) {
+      Marks one;
+      one.add(*busy);
+      if (const auto waited = await(one, lock); !waited) return waited.error();
+    } else if (!free_host_memory(chunk.occupied)) {
+      return false;
+    }
+  }
+}
+
+// Turns clean chunks into dirty ones, least recently used last: their host copies are the cheapest to give
+// up.
+bool Demand::free_host_memory(std::uint64_t bytes) {
+  std::uint64_t got = 0;
+  for (Chunk* chunk : residency_.mapped()) {
+    if (got >= bytes) break;
+    if (chunk->state != ChunkState::resident || !chunk->host_valid || chunk->stale) continue;
+    got += chunk->occupied;
+    residency_.drop_host_copy(*chunk);
+  }
+  return got > 0;
+}
+
+Status Demand::await(const Marks& marks, std::unique_lock<std::mutex>& lock) {
+  std::vector<EventHandle> events;
+  for (const Mark& mark : marks) {
+    const auto finished = order_.finished(mark);
+    if (!finished) return finished.error();
+    if (*finished) continue;
+    const auto event = order_.event_for(mark);
+    if (!event) return event.error();
+    events.push_back(*event);
+  }
+  if (events.empty()) return Done{};
+  lock.unlock();
+  Status outcome = Done{};
+  for (const EventHandle event : events) {
+    outcome = device_.synchronize(event);
+    if (!outcome) break;
+  }
+  lock.lock();
+  if (!outcome) return outcome;
+  for (const Mark& mark : marks) order_.note_finished(mark);
+  return Done{};
+}
+
+Result<std::vector<Residency::Span>> Demand::forget_unused(std::unique_lock<std::mutex>& lock) {
+  while (moving_) moved_.wait(lock);
+  moving_ = true;
+  const Status waited = await(residency_.unused_marks(), lock);
+  Result<std::vector<Residency::Span>> forgotten = waited ? residency_.forget_unused() : waited.error();
+  moving_ = false;
+  moved_.notify_all();
+  return forgotten;
+}
+
+}  // namespace pooch::runtime

@@ -1,0 +1,51 @@
+// Demand mode: what serves an op that has no plan. Safe for any program.
+//
+// Victims are taken by least cost / (bytes x staleness), as DTR does (Kirisame et al., 2021): dead content
+// costs nothing, a clean chunk its way back, a dirty one both ways.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "core/config.h"
+#include "runtime/residency.h"
+#include "runtime/stream_order.h"
+
+namespace pooch::runtime {
+
+class Demand {
+ public:
+  Demand(Device& device, StreamOrder& order, HandlePool& pool, HostArena& arena, Residency& residency,
+         Policy policy)
+      : device_(device), order_(order), pool_(pool), arena_(arena), residency_(residency), policy_(policy) {}
+
+  // Evicts until the pool has `bytes` available, sparing what op `op` has gathered. Called with `lock` held;
+  // releases it while the host waits, so everything may have changed when it returns. Errors: out_of_memory
+  // (no victims, no host memory), device.
+  Status make_room(std::uint64_t bytes, std::uint64_t op, std::unique_lock<std::mutex>& lock);
+
+  // Residency::forget_unused, after a host wait for what still uses those ranges.
+  Result<std::vector<Residency::Span>> forget_unused(std::unique_lock<std::mutex>& lock);
+
+ private:
+  // One round: evicts what it can towards `bytes`. False: nothing can go at the moment.
+  Result<bool> round(std::uint64_t bytes, std::uint64_t op, std::unique_lock<std::mutex>& lock);
+  Status choose(std::uint64_t bytes, std::uint64_t op);
+  Result<bool> begin(Chunk& chunk, std::unique_lock<std::mutex>& lock);
+  bool free_host_memory(std::uint64_t bytes);
+  Status await(const Marks& marks, std::unique_lock<std::mutex>& lock);
+
+  Device& device_;
+  StreamOrder& order_;
+  HandlePool& pool_;
+  HostArena& arena_;
+  Residency& residency_;
+  Policy policy_;
+  bool moving_ = false;  // a thread is between begin_eviction and finish_eviction
+  std::condition_variable moved_;
+  std::vector<Chunk*> victims_;
+};
+
+}  // namespace pooch::runtime

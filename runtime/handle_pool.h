@@ -1,0 +1,57 @@
+// Physical device memory in a few sizes, recycled, under the cap.
+//
+// cuMemUnmap takes whole mappings only, so the unit of eviction is the handle, and a handle is never split.
+// What creating costs (about 0.2 ms) is why handles are kept; that a request of one size may find free
+// handles only of others is why they are destroyed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "core/device.h"
+#include "core/ids.h"
+#include "core/result.h"
+
+namespace pooch::runtime {
+
+class HandlePool {
+ public:
+  // `cap`: bytes that handles and passed-through memory may take together.
+  HandlePool(Device& device, std::uint64_t cap);
+  ~HandlePool();
+  HandlePool(const HandlePool&) = delete;
+  HandlePool& operator=(const HandlePool&) = delete;
+
+  // The handle sizes that back `bytes` (a multiple of 2 MiB), largest first.
+  std::vector<std::uint64_t> compose(std::uint64_t bytes) const;
+  std::uint64_t largest_class() const { return classes_.front(); }
+
+  // A handle of exactly `bytes`, one of the sizes that `compose` names. Error out_of_memory: give some back
+  // first.
+  Result<PhysicalHandle> acquire(std::uint64_t bytes);
+  void give_back(PhysicalHandle handle, std::uint64_t bytes);
+
+  // Bytes that `acquire` can still serve.
+  std::uint64_t available() const { return limit() > attached() ? limit() - attached() : 0; }
+  // Bytes that handles may take in all.
+  std::uint64_t limit() const { return cap_ > outside_ ? cap_ - outside_ : 0; }
+  // Sets what is taken outside of the pool; free handles make way. `bytes` beyond what is now outside must be
+  // available().
+  Status set_outside(std::uint64_t bytes);
+  std::uint64_t outside() const { return outside_; }
+  std::uint64_t peak() const { return peak_; }  // handles and outside bytes, the most there ever was
+
+ private:
+  std::uint64_t attached() const { return created_ - free_; }
+  Status shrink_to(std::uint64_t bytes);
+  void note_peak();
+
+  Device& device_;
+  std::uint64_t cap_;
+  std::vector<std::uint64_t> classes_;                               // descending
+  std::map<std::uint64_t, std::vector<PhysicalHandle>> free_lists_;  // by size
+  std::uint64_t created_ = 0, free_ = 0, outside_ = 0, peak_ = 0;
+};
+
+}  // namespace pooch::runtime

@@ -1,0 +1,94 @@
+#include "runtime/host_arena.h"
+
+#include <algorithm>
+
+#include "core/log.h"
+#include "runtime/memory_limits.h"
+
+namespace pooch::runtime {
+namespace {
+constexpr std::uint64_t piece_bytes = 256 * MiB;
+}
+
+HostArena::~HostArena() {
+  for (const HostExtent& piece : pieces_) (void)device_.host_free(piece.memory);
+}
+
+void HostArena::insert(HostExtent extent) {
+  free_bytes_ += extent.bytes;
+  auto [it, fresh] = free_.emplace(extent.memory, extent.bytes);
+  // Pieces are separate allocations of the driver; that two happen to touch does no harm to a copy.
+  if (const auto next = std::next(it); next != free_.end() && it->first + it->second == next->first) {
+    it->second += next->second;
+    free_.erase(next);
+  }
+  if (it == free_.begin()) return;
+  const auto before = std::prev(it);
+  if (before->first + before->second != it->first) return;
+  before->second += it->second;
+  free_.erase(it);
+}
+
+Status HostArena::collect() {
+  for (std::size_t i = 0; i < cooling_down_.size();) {
+    const auto cold = order_.finished(cooling_down_[i].second);
+    if (!cold) return cold.error();
+    if (!*cold) {
+      ++i;
+      continue;
+    }
+    for (const HostExtent& e : cooling_down_[i].first) insert(e);
+    cooling_down_[i] = std::move(cooling_down_.back());
+    cooling_down_.pop_back();
+  }
+  return Done{};
+}
+
+Status HostArena::grow(std::uint64_t bytes) {
+  const std::uint64_t wanted = std::min(std::max(bytes, piece_bytes), budget_ - locked_);
+  const auto memory = device_.host_allocate(wanted);
+  if (!memory) {
+    log::warn("page-locking {} MiB of host memory failed ({}): going on with {} MiB", wanted / MiB,
+              memory.error().message, locked_ / MiB);
+    budget_ = locked_;
+    return Error{ErrorCode::out_of_memory, memory.error().message};
+  }
+  pieces_.push_back({*memory, wanted});
+  locked_ += wanted;
+  insert({*memory, wanted});
+  return Done{};
+}
+
+Result<HostSlot> HostArena::allocate(std::uint64_t bytes) {
+  bytes = round_up(bytes, page);
+  if (free_bytes_ < bytes)
+    if (const auto collected = collect(); !collected) return collected.error();
+  if (free_bytes_ < bytes && budget_ - locked_ >= bytes - free_bytes_)
+    if (const auto grown = grow(bytes - free_bytes_); !grown) return grown.error();
+  if (free_bytes_ < bytes) return Error{ErrorCode::out_of_memory, "the host budget is exhausted"};
+  HostSlot slot;
+  // One extent where possible: copies in one piece are faster.
+  const auto whole =
+      std::find_if(free_.begin(), free_.end(), [&](const auto& e) { return e.second >= bytes; });
+  for (auto it = whole != free_.end() ? whole : free_.begin(); bytes > 0;) {
+    const std::uint64_t taken = std::min(bytes, it->second);
+    const HostExtent rest{it->first + taken, it->second - taken};
+    slot.push_back({it->first, taken});
+    it = free_.erase(it);
+    if (rest.bytes > 0) free_.emplace(rest.memory, rest.bytes);
+    bytes -= taken;
+    free_bytes_ -= taken;
+  }
+  return slot;
+}
+
+void HostArena::free(HostSlot slot, Mark last_use) {
+  if (!slot.empty()) cooling_down_.emplace_back(std::move(slot), last_use);
+}
+
+std::optional<Mark> HostArena::busy() const {
+  if (cooling_down_.empty()) return std::nullopt;
+  return cooling_down_.front().second;
+}
+
+}  // namespace pooch::runtime

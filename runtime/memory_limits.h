@@ -1,0 +1,26 @@
+// How much device and host memory pooch may use, settled once when the session opens.
+#pragma once
+
+#include <cstdint>
+
+#include "core/config.h"
+#include "core/device.h"
+#include "core/result.h"
+
+namespace pooch::runtime {
+
+// Allocations below this size pass through: together they are small, and a page of 2 MiB each would waste
+// more than moving them could win.
+inline constexpr std::uint64_t smallest_managed = 2 * MiB;
+// The unit of physical memory that everything is counted in.
+inline constexpr std::uint64_t page = 2 * MiB;
+
+struct Limits {
+  std::uint64_t cap;          // device bytes: handles and passed-through allocations together
+  std::uint64_t host_budget;  // page-locked host bytes; 0 where the policy evicts nothing
+};
+
+// Errors: invalid_argument with the line to print (variable, value, what is accepted).
+Result<Limits> settle_limits(const Config& config, const DeviceInfo& device);
+
+}  // namespace pooch::runtime

@@ -1,0 +1,273 @@
+#include "runtime/residency.h"
+
+#include <algorithm>
+
+namespace pooch::runtime {
+
+Residency::Residency(Device& device, StreamOrder& order, HandlePool& pool, HostArena& arena,
+                     StreamHandle out_stream, StreamHandle in_stream)
+    : device_(device),
+      order_(order),
+      pool_(pool),
+      arena_(arena),
+      out_(order.index(out_stream)),
+      in_(order.index(in_stream)) {}
+
+// --- ranges
+// ----------------------------------------------------------------------------------------------------
+
+Range& Residency::open(Address base, std::uint64_t range_bytes, AllocationId owner,
+                       std::uint64_t allocation_bytes) {
+  const auto [it, fresh] = ranges_.try_emplace(base);
+  Range& range = it->second;
+  if (fresh) {
+    range.base = base;
+    range.bytes = range_bytes;
+    std::uint64_t offset = 0;
+    for (const std::uint64_t bytes : pool_.compose(range_bytes)) {
+      Chunk& chunk = range.chunks.emplace_back();
+      chunk.address = base + offset;
+      chunk.bytes = bytes;
+      chunk.offset = offset;
+      offset += bytes;
+    }
+  }
+  range.in_use = true;
+  for (Chunk& chunk : range.chunks) {
+    chunk.owner = owner;
+    chunk.occupied =
+        allocation_bytes > chunk.offset ? std::min(chunk.bytes, allocation_bytes - chunk.offset) : 0;
+  }
+  return range;
+}
+
+Range* Residency::find(Address base) {
+  const auto found = ranges_.find(base);
+  return found == ranges_.end() ? nullptr : &found->second;
+}
+
+void Residency::close(Range& range, const Marks& after) {
+  range.in_use = false;
+  for (Chunk& chunk : range.chunks) {
+    drop_host_copy(chunk);
+    chunk.live = false;
+    chunk.stale = false;
+    chunk.occupied = 0;
+    if (chunk.state == ChunkState::evicted) chunk.state = ChunkState::unbacked;
+    if (chunk.state == ChunkState::evicting) chunk.state = ChunkState::resident;
+    if (chunk.state == ChunkState::unbacked) continue;
+    chunk.uses.add(after);
+    chunk.before.add(chunk.uses);
+  }
+}
+
+Marks Residency::unused_marks() const {
+  Marks marks;
+  for (const Chunk* chunk : mapped_)
+    if (chunk->occupied == 0) marks.add(chunk->uses);
+  return marks;
+}
+
+Result<std::vector<Residency::Span>> Residency::forget_unused() {
+  std::vector<Span> forgotten;
+  for (auto it = ranges_.begin(); it != ranges_.end();) {
+    Range& range = it->second;
+    bool idle = !range.in_use;
+    for (const Chunk& chunk : range.chunks) {
+      if (!idle) break;
+      const auto finished = order_.finished(chunk.uses);
+      if (!finished) return finished.error();
+      idle = *finished && chunk.pins == 0;
+    }
+    if (!idle) {
+      ++it;
+      continue;
+    }
+    for (Chunk& chunk : range.chunks)
+      if (chunk.state != ChunkState::unbacked)
+        if (const auto gone = finish_eviction(chunk); !gone) return gone.error();
+    forgotten.emplace_back(range.base, range.bytes);
+    it = ranges_.erase(it);
+  }
+  return forgotten;
+}
+
+// --- uses
+// ------------------------------------------------------------------------------------------------------
+
+void Residency::gather(Range& range, std::uint64_t offset, std::uint64_t bytes, Effect effect,
+                       std::uint64_t op, std::vector<ChunkUse>& uses) {
+  const std::uint64_t end = offset + bytes;
+  auto chunk = std::partition_point(range.chunks.begin(), range.chunks.end(),
+                                    [&](const Chunk& c) { return c.offset + c.bytes <= offset; });
+  for (; chunk != range.chunks.end() && chunk->offset < end; ++chunk) {
+    const bool whole = offset <= chunk->offset && chunk->offset + chunk->occupied <= end;
+    if (chunk->gathered_by != op) {
+      chunk->gathered_by = op;
+      chunk->gathered_index = static_cast<std::uint32_t>(uses.size());
+      uses.push_back({&*chunk, false, false});
+    }
+    ChunkUse& use = uses[chunk->gathered_index];
+    // What an overwrite of a part leaves alone must be there afterwards.
+    use.needs_content |= pooch::needs_content(effect) || !whole;
+    use.changes |= changes_content(effect);
+  }
+}
+
+std::uint64_t Residency::missing(const std::vector<ChunkUse>& uses) {
+  std::uint64_t bytes = 0;
+  for (const ChunkUse& use : uses)
+    if (use.chunk->state == ChunkState::unbacked || use.chunk->state == ChunkState::evicted)
+      bytes += use.chunk->bytes;
+  return bytes;
+}
+
+Status Residency::make_resident(const std::vector<ChunkUse>& uses) {
+  fresh_.clear();
+  Status outcome = Done{};
+  for (const ChunkUse& use : uses) {
+    Chunk& chunk = *use.chunk;
+    // Another thread wanted it out; that its copy may still run is what `uses` and `before` know.
+    if (chunk.state == ChunkState::evicting) chunk.state = ChunkState::resident;
+    if (chunk.state == ChunkState::resident) continue;
+    outcome = back(chunk);
+    if (!outcome) break;
+    fresh_.push_back(&chunk);
+  }
+  if (const auto granted = grant_access(); !granted) {
+    for (Chunk* chunk : fresh_) unback(*chunk);
+    return granted.error();
+  }
+  for (Chunk* chunk : fresh_) {
+    chunk->stale = chunk->state == ChunkState::evicted;
+    chunk->state = ChunkState::resident;
+  }
+  // An op that overwrites a whole chunk needs none of its content; should the call fail, it is fetched after
+  // all.
+  for (const ChunkUse& use : uses)
+    if (use.chunk->stale && use.needs_content)
+      if (const auto fetched = fetch(*use.chunk); !fetched) return fetched.error();
+  return outcome;
+}
+
+void Residency::used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op) {
+  for (const ChunkUse& use : uses) {
+    Chunk& chunk = *use.chunk;
+    chunk.uses.add(mark);
+    chunk.last_use = op;
+    if (!use.changes) continue;
+    drop_host_copy(chunk);
+    chunk.stale = false;
+  }
+}
+
+// --- moves
+// -----------------------------------------------------------------------------------------------------
+
+Status Residency::back(Chunk& chunk) {
+  const auto handle = pool_.acquire(chunk.bytes);
+  if (!handle) return handle.error();
+  if (const auto mapped = device_.map(chunk.address, chunk.bytes, *handle); !mapped) {
+    pool_.give_back(*handle, chunk.bytes);
+    return mapped.error();
+  }
+  chunk.handle = *handle;
+  add_mapped(chunk);
+  return Done{};
+}
+
+// Undoes `back`: nothing has used the mapping yet.
+void Residency::unback(Chunk& chunk) {
+  (void)device_.unmap(chunk.address, chunk.bytes);
+  pool_.give_back(chunk.handle, chunk.bytes);
+  remove_mapped(chunk);
+}
+
+// One call per run of neighbours: it is the most expensive of the mapping calls.
+Status Residency::grant_access() {
+  std::sort(fresh_.begin(), fresh_.end(),
+            [](const Chunk* a, const Chunk* b) { return a->address < b->address; });
+  for (std::size_t i = 0; i < fresh_.size();) {
+    const Address start = fresh_[i]->address;
+    Address end = start;
+    for (; i < fresh_.size() && fresh_[i]->address == end; ++i) end = end + fresh_[i]->bytes;
+    if (const auto granted = device_.set_access(start, end - start); !granted) return granted.error();
+  }
+  return Done{};
+}
+
+Status Residency::fetch(Chunk& chunk) {
+  std::uint64_t offset = 0;
+  for (const HostExtent& extent : chunk.slot) {
+    const std::uint64_t bytes = std::min(extent.bytes, chunk.occupied - offset);
+    if (const auto copied = device_.copy_in(chunk.address + offset, extent.memory, bytes, order_.handle(in_));
+        !copied)
+      return copied.error();
+    offset += bytes;
+  }
+  const auto mark = order_.launched(in_);
+  if (!mark) return mark.error();
+  chunk.slot_use = *mark;
+  chunk.uses.add(*mark);
+  chunk.before.add(*mark);
+  chunk.stale = false;
+  return Done{};
+}
+
+Status Residency::begin_eviction(Chunk& chunk) {
+  if (chunk.live && !chunk.host_valid) {
+    auto slot = arena_.allocate(chunk.occupied);
+    if (!slot) return slot.error();
+    if (const auto ordered = order_.follow(out_, chunk.uses); !ordered) return ordered.error();
+    std::uint64_t offset = 0;
+    for (const HostExtent& extent : *slot) {
+      const std::uint64_t bytes = std::min(extent.bytes, chunk.occupied - offset);
+      if (const auto copied =
+              device_.copy_out(extent.memory, chunk.address + offset, bytes, order_.handle(out_));
+          !copied)
+        return copied.error();
+      offset += bytes;
+    }
+    const auto mark = order_.launched(out_);
+    if (!mark) return mark.error();
+    chunk.slot = std::move(*slot);
+    chunk.slot_use = *mark;
+    chunk.host_valid = true;
+    chunk.uses.add(*mark);
+    // Should another thread take the chunk back and write to it, the copy must have read it first.
+    chunk.before.add(*mark);
+  }
+  chunk.state = ChunkState::evicting;
+  return Done{};
+}
+
+Status Residency::finish_eviction(Chunk& chunk) {
+  if (const auto unmapped = device_.unmap(chunk.address, chunk.bytes); !unmapped) return unmapped.error();
+  pool_.give_back(chunk.handle, chunk.bytes);
+  remove_mapped(chunk);
+  if (chunk.live) ++evictions_;
+  chunk.state = chunk.live ? ChunkState::evicted : ChunkState::unbacked;
+  chunk.stale = false;
+  chunk.uses.clear();
+  chunk.before.clear();
+  return Done{};
+}
+
+void Residency::drop_host_copy(Chunk& chunk) {
+  if (!chunk.slot.empty()) arena_.free(std::move(chunk.slot), chunk.slot_use);
+  chunk.slot.clear();
+  chunk.host_valid = false;
+}
+
+void Residency::add_mapped(Chunk& chunk) {
+  chunk.mapped_index = static_cast<std::uint32_t>(mapped_.size());
+  mapped_.push_back(&chunk);
+}
+
+void Residency::remove_mapped(Chunk& chunk) {
+  mapped_[chunk.mapped_index] = mapped_.back();
+  mapped_[chunk.mapped_index]->mapped_index = chunk.mapped_index;
+  mapped_.pop_back();
+}
+
+}  // namespace pooch::runtime

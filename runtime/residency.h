@@ -1,0 +1,134 @@
+// Where every chunk's content is, and the moves between places.
+//
+// A chunk is the part of a range that one handle backs.
+//
+//              first use                 host saw the copy end
+//   unbacked ------------> resident <---------- evicting -------> evicted
+//      ^                   |   ^  \______________^   |               |
+//      |   content dead    |   |   begin_eviction    | content dead  |
+//      +-------------------+   +---------------------|---------------+
+//      +---------------------------------------------+    fetch (copied in ahead of its use)
+//
+//   unbacked   no memory behind the address; the content, if there ever was one, is dead
+//   resident   a handle is mapped; `host_valid` says whether the host slot holds the same bytes (a clean
+//   chunk) evicting   still mapped; its copy to the host has been put into the copy stream, or none is
+//   needed. A use by
+//              another thread takes it back to resident.
+//   evicted    no handle; the host slot has the only copy
+//
+// Not thread-safe: the session's mutex guards it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/device.h"
+#include "core/effect.h"
+#include "core/ids.h"
+#include "core/result.h"
+#include "runtime/handle_pool.h"
+#include "runtime/host_arena.h"
+#include "runtime/stream_order.h"
+
+namespace pooch::runtime {
+
+enum class ChunkState : std::uint8_t { unbacked, resident, evicting, evicted };
+
+struct Chunk {
+  Address address{};
+  std::uint64_t bytes = 0;     // of the handle that backs it
+  std::uint64_t offset = 0;    // within its range
+  std::uint64_t occupied = 0;  // of its bytes, what the live allocation reaches
+  AllocationId owner{};        // that allocation
+  ChunkState state = ChunkState::unbacked;
+  PhysicalHandle handle{};
+  bool live = false;        // its content has a meaning
+  bool host_valid = false;  // the host slot holds that content
+  bool stale = false;  // resident, but the content is only in the host slot: an op is about to overwrite it
+  HostSlot slot;
+  Mark slot_use;  // the last copy from or to the slot
+  Marks uses;     // submitted work that touches the backing: it must finish before the handle may move
+  Marks before;   // what a new use must follow: a fetch, or the life of an earlier allocation at this address
+  int pins = 0;   // uses in flight outside of the session's mutex
+  std::uint64_t last_use = 0;     // op count of the session
+  std::uint64_t gathered_by = 0;  // op that last listed it, and where in its list
+  std::uint32_t gathered_index = 0;
+  std::uint32_t mapped_index = 0;  // place in Residency::mapped()
+};
+
+// A range of addresses with its chunks. It outlives allocations: a freed range keeps its handles mapped.
+struct Range {
+  Address base{};
+  std::uint64_t bytes = 0;
+  std::vector<Chunk> chunks;
+  bool in_use = false;  // a live allocation owns it
+};
+
+// One chunk that an op touches.
+struct ChunkUse {
+  Chunk* chunk;
+  bool needs_content;  // its old bytes must be there
+  bool changes;        // its bytes may differ afterwards
+};
+
+class Residency {
+ public:
+  Residency(Device& device, StreamOrder& order, HandlePool& pool, HostArena& arena, StreamHandle out_stream,
+            StreamHandle in_stream);
+
+  // --- ranges
+  Range& open(Address base, std::uint64_t range_bytes, AllocationId owner, std::uint64_t allocation_bytes);
+  Range* find(Address base);
+  // The allocation ends: its content is dead, its backing is reusable after `after` and all earlier uses.
+  void close(Range& range, const Marks& after);
+  // Takes the backing from the ranges that no allocation owns and whose uses are finished, and forgets them.
+  using Span = std::pair<Address, std::uint64_t>;
+  Result<std::vector<Span>> forget_unused();
+  Marks unused_marks() const;  // what to wait for before
+
+  // --- uses
+  // Appends the chunks that `effect` on [offset, offset + bytes) of the range touches; `op` tells lists
+  // apart.
+  void gather(Range& range, std::uint64_t offset, std::uint64_t bytes, Effect effect, std::uint64_t op,
+              std::vector<ChunkUse>& uses);
+  // Handle bytes that the uses lack.
+  static std::uint64_t missing(const std::vector<ChunkUse>& uses);
+  // Gives every use its backing and starts the copies of content it needs. Error out_of_memory: the pool
+  // cannot serve; nothing is lost, try again after evicting.
+  Status make_resident(const std::vector<ChunkUse>& uses);
+  // Work that uses the chunks was put into a stream. The caller settles what of their content is `live`.
+  void used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op);
+
+  // --- evictions
+  const std::vector<Chunk*>& mapped() const { return mapped_; }
+  // Error out_of_memory: the arena has no room for the content.
+  Status begin_eviction(Chunk& chunk);
+  // Unmaps a chunk whose uses are all finished.
+  Status finish_eviction(Chunk& chunk);
+  // Gives up the host copy of a resident chunk.
+  void drop_host_copy(Chunk& chunk);
+
+  std::uint64_t evictions() const { return evictions_; }
+
+ private:
+  Status back(Chunk& chunk);
+  void unback(Chunk& chunk);
+  Status fetch(Chunk& chunk);
+  Status grant_access();
+  void add_mapped(Chunk& chunk);
+  void remove_mapped(Chunk& chunk);
+
+  Device& device_;
+  StreamOrder& order_;
+  HandlePool& pool_;
+  HostArena& arena_;
+  StreamIndex out_, in_;
+  std::map<Address, Range> ranges_;
+  std::vector<Chunk*> mapped_;
+  std::vector<Chunk*> fresh_;  // mapped by the running make_resident; reused storage
+  std::uint64_t evictions_ = 0;
+};
+
+}  // namespace pooch::runtime

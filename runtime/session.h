@@ -1,0 +1,87 @@
+// The one place that knows the order of stages. interpose/ talks to nothing else.
+//
+// Lock order: Session's admission turn, then Session's mutex, then nothing. The mutex makes "decide and
+// launch" atomic; it is never held while the host waits for the device, and queries take it only for
+// arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "core/call.h"
+#include "core/config.h"
+#include "core/device.h"
+#include "core/function_ref.h"
+#include "core/result.h"
+#include "core/summary.h"
+#include "runtime/memory_limits.h"
+
+namespace pooch::runtime {
+
+struct MemoryInfo {
+  std::uint64_t free_bytes;
+  std::uint64_t total_bytes;  // cap + host budget: what the program may use
+};
+
+// Where a managed address lies.
+struct Extent {
+  Address base;
+  std::uint64_t bytes;  // as requested
+};
+
+class Session {
+ public:
+  // `device` must outlive the session. Errors: invalid_argument (a cap below the smallest that works, …) or
+  // what the device said.
+  static Result<std::unique_ptr<Session>> open(const Config& config, Device& device);
+  ~Session();
+
+  // --- allocation
+  // ------------------------------------------------------------------------------------------- Is an
+  // allocation of this size pooch's business, or to be passed through?
+  bool manages(std::uint64_t bytes) const;
+  // An address for `bytes`; nothing is backed yet. `stream` for a stream-ordered allocation, whose content is
+  // usable from that stream's next work on. Error out_of_memory: cap and host budget together cannot hold it.
+  Result<Address> allocate(std::uint64_t bytes, std::optional<StreamHandle> stream);
+  // Ends an allocation. Without `stream` the call keeps cudaFree's promise: it returns after all submitted
+  // work finished. Error invalid_argument: not the start of a live managed allocation.
+  Status free(Address address, std::optional<StreamHandle> stream);
+  // Brackets an allocation the real driver serves, so that it counts against the cap: call before it, with
+  // room made where needed (error out_of_memory where none can be), and `passed_through` with its address
+  // after it, or `pass_through_failed`.
+  Status admit_pass_through(std::uint64_t bytes);
+  // `by_program`: the program or its framework asked for it, so it counts as need.
+  void passed_through(Address address, std::uint64_t bytes, bool by_program);
+  void pass_through_failed(std::uint64_t bytes);
+  // An address that the driver is about to free; unknown ones are ignored.
+  void pass_through_freed(Address address);
+
+  // --- queries
+  // ---------------------------------------------------------------------------------------------- One
+  // comparison: is it in the arena?
+  bool owns(Address address) const;
+  // The live managed allocation that contains `address`.
+  std::optional<Extent> find(Address address) const;
+  MemoryInfo memory_info() const;
+
+  // --- work
+  // ------------------------------------------------------------------------------------------------- Makes
+  // the call's operands resident, orders its stream behind what they wait for, runs `launch` and notes the
+  // use. Returns launch's own result, or `out_of_memory` where the operands cannot be made resident together.
+  // Operands outside managed memory cost nothing.
+  int submit(const Call& call, FunctionRef<int()> launch, int out_of_memory);
+  // A host function or wait-value was put into `stream`: later work there may wait for the program itself.
+  void note_host_blocking(StreamHandle stream);
+  // The program destroys a stream it may have used: call before the driver does.
+  void stream_destroyed(StreamHandle stream);
+
+  Summary summary() const;
+
+ private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pooch::runtime

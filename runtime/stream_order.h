@@ -1,0 +1,107 @@
+// Who must wait for whom on the device, and what the host already knows to be finished.
+//
+// Every piece of work that pooch has seen in a stream has a ticket; a Mark names a point in a stream. Events
+// are recorded lazily, at the first time somebody asks for a point, and cover everything submitted until
+// then; with `eager` on, one is recorded after every op, so that a later question is answered by the exact
+// point.
+//
+// Not thread-safe: the session's mutex guards it. Events stay valid while a host wait runs outside of the
+// mutex, because they are recycled only once `note_finished` or `finished` has seen them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/device.h"
+#include "core/ids.h"
+#include "core/result.h"
+
+namespace pooch::runtime {
+
+enum class StreamIndex : std::uint32_t {};
+
+// A point in a stream: everything up to this piece of work. Ticket 0 is the beginning.
+struct Mark {
+  StreamIndex stream{};
+  std::uint64_t ticket = 0;
+};
+
+// Several points, at most one per stream: the latest.
+class Marks {
+ public:
+  void add(Mark mark);
+  void add(const Marks& others) {
+    for (const Mark& m : others.marks_) add(m);
+  }
+  void clear() { marks_.clear(); }
+  bool empty() const { return marks_.empty(); }
+  auto begin() const { return marks_.begin(); }
+  auto end() const { return marks_.end(); }
+
+ private:
+  std::vector<Mark> marks_;
+};
+
+class StreamOrder {
+ public:
+  explicit StreamOrder(Device& device) : device_(device) {}
+  ~StreamOrder();
+
+  // The stream's index. The per-thread stream has one per calling thread.
+  StreamIndex index(StreamHandle stream);
+  StreamHandle handle(StreamIndex stream) const { return at(stream).handle; }
+  // Work has just been put into the stream: its point.
+  Result<Mark> launched(StreamIndex stream);
+  // From now on record an event after every piece of work.
+  void set_eager(bool eager) { eager_ = eager; }
+
+  // Later work of `waiter` follows `mark` on the device. Free where that is known to hold already.
+  Status follow(StreamIndex waiter, Mark mark);
+  Status follow(StreamIndex waiter, const Marks& marks);
+  // Has the device got beyond the point? Asks the driver only where it is not known.
+  Result<bool> finished(Mark mark);
+  Result<bool> finished(const Marks& marks);
+  // An event that completes at or after the point; `none` where the point is known to be finished.
+  Result<EventHandle> event_for(Mark mark);
+  // The host has seen the point finished (it synchronised).
+  void note_finished(Mark mark);
+
+  // A host function or wait-value stands in the stream: its later work may wait for the program itself.
+  Status note_host_blocking(StreamIndex stream);
+  // May any stream still be blocked by the program?
+  Result<bool> host_blocked();
+
+  // The program is about to destroy the stream. Its marks stay valid.
+  Status retire(StreamHandle stream);
+
+ private:
+  struct Recorded {
+    std::uint64_t ticket;
+    EventHandle event;
+  };
+  struct Stream {
+    StreamHandle handle;
+    std::uint64_t last = 0;                // ticket of the latest work
+    std::uint64_t done = 0;                // known to be finished up to here
+    std::deque<Recorded> events;           // not yet known to be finished, in order
+    std::vector<std::uint64_t> following;  // by stream index: how far this stream waits for that one
+  };
+
+  Stream& at(StreamIndex i) { return streams_[static_cast<std::uint32_t>(i)]; }
+  const Stream& at(StreamIndex i) const { return streams_[static_cast<std::uint32_t>(i)]; }
+  std::pair<StreamHandle, std::uint64_t> key(StreamHandle stream) const;
+  Result<EventHandle> record(Stream& stream);
+  void advance(Stream& stream, std::uint64_t ticket);
+
+  Device& device_;
+  bool eager_ = false;
+  std::deque<Stream> streams_;
+  std::map<std::pair<StreamHandle, std::uint64_t>, StreamIndex> index_;
+  std::vector<EventHandle> spare_events_;
+  std::vector<Mark> host_blocking_;
+};
+
+}  // namespace pooch::runtime

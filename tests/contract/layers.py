@@ -1,0 +1,59 @@
+"""Who may include whom: the table of the design, as a test.
+
+usage: layers.py SOURCE_ROOT
+"""
+import pathlib
+import re
+import sys
+
+CUDA = {"cuda.h", "cudaProfiler.h", "vector_types.h", "cudaTypedefs.h", "cuda_runtime.h", "cuda_runtime_api.h", "cudnn.h", "cublas_v2.h", "cublas_api.h"}
+# folder: (own project folders or single headers it may include, third-party headers by prefix)
+LAYERS = {
+    "core": (["core/"], ["fmt/", "nlohmann/"]),
+    "tracker": (["tracker/", "core/"], ["fmt/"]),
+    "policy": (["policy/", "core/"], ["fmt/"]),
+    "cupti": (["cupti/", "core/"], ["fmt/", "cupti.h"]),
+    "runtime": (["runtime/", "core/", "tracker/", "cupti/"], ["fmt/"]),
+    "interpose": (["interpose/", "core/", "runtime/session.h"], ["fmt/", *CUDA]),
+    "softgpu": (["softgpu/"], ["fmt/", "nlohmann/", "dnnl.hpp", "oneapi/dnnl/", "cblas.h", "openblas_config.h", "omp.h", *CUDA]),
+    "tools": (["tools/", "core/", "tracker/", "policy/"], ["fmt/", "nlohmann/", "CLI/"]),
+    "examples": (["examples/"], ["fmt/", "nlohmann/", "CLI/", "zlib.h", *CUDA]),
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+# What the C and C++ libraries and the kernel bring: no slash and no suffix, or one of these.
+SYSTEM = re.compile(r"^([a-z_0-9]+|(sys|linux|arpa|netinet)/[a-z_]+\.h|"
+                    r"(dlfcn|elf|errno|fcntl|link|poll|pthread|pwd|signal|spawn|stdio|stdlib|string|time|unistd|"
+                    r"ucontext|xmmintrin|immintrin)\.h)$")
+
+
+def violations(root):
+    for folder, (own, foreign) in LAYERS.items():
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix not in {".h", ".cpp", ".cc", ".inc"}:
+                continue
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                found = INCLUDE.match(line)
+                if not found:
+                    continue
+                kind, target = found.groups()
+                if kind == '"':
+                    beside = (path.parent / target).exists() and "/" not in target
+                    good = beside or any(target == o or (o.endswith("/") and target.startswith(o)) for o in own)
+                else:
+                    good = SYSTEM.match(target) or any(target.startswith(f) for f in foreign)
+                if not good:
+                    yield f"{path.relative_to(root)}:{number}: {folder}/ may not include {target}"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    files = [p for f in LAYERS for p in (root / f).rglob("*.cpp")]
+    if len(files) < 10:
+        sys.exit(f"layers: only {len(files)} files found under {root}: is this the source root?")
+    found = list(violations(root))
+    print("\n".join(found) or f"layers: {len(files)} files keep the rule")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+// What runtime/ relies on, asked of any Device: the lazy one of the unit tests, the software GPU, silicon.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+#include "core/device.h"
+
+namespace pooch::test {
+
+// A device under test. `make` returns nullptr where there is none.
+struct DeviceUnderTest {
+  const char* name;
+  Device* (*make)();
+};
+
+class DeviceBattery : public testing::TestWithParam<DeviceUnderTest> {
+ protected:
+  static constexpr std::uint64_t page = 2 * MiB;
+
+  void SetUp() override {
+    device_ = GetParam().make();
+    ASSERT_NE(device_, nullptr);
+    base_ = *device_->reserve(64 * page);
+    host_ = *device_->host_allocate(4 * page);
+    stream_ = *device_->create_stream();
+    other_ = *device_->create_stream();
+    event_ = *device_->create_event();
+  }
+  void TearDown() override {
+    if (device_ == nullptr) return;
+    EXPECT_TRUE(device_->synchronize_all());
+    EXPECT_TRUE(device_->destroy_event(event_));
+    EXPECT_TRUE(device_->destroy_stream(stream_));
+    EXPECT_TRUE(device_->destroy_stream(other_));
+    EXPECT_TRUE(device_->host_free(host_));
+    EXPECT_TRUE(device_->release(base_, 64 * page));
+  }
+  void back(Address at, PhysicalHandle handle, std::uint64_t bytes = page) {
+    ASSERT_TRUE(device_->map(at, bytes, handle));
+    ASSERT_TRUE(device_->set_access(at, bytes));
+  }
+  // The host waits for everything in `stream`.
+  void finish(StreamHandle stream) {
+    ASSERT_TRUE(device_->record(event_, stream));
+    ASSERT_TRUE(device_->synchronize(event_));
+    EXPECT_TRUE(*device_->finished(event_));
+  }
+
+  Device* device_ = nullptr;
+  Address base_{};
+  std::byte* host_ = nullptr;
+  StreamHandle stream_{}, other_{};
+  EventHandle event_{};
+};
+
+TEST_P(DeviceBattery, TellsWhatItIs) {
+  const auto info = device_->info();
+  ASSERT_TRUE(info);
+  EXPECT_FALSE(info->name.empty());
+  EXPECT_GE(info->total_bytes, 64 * page);
+  EXPECT_EQ(page % info->granularity, 0u);
+}
+
+TEST_P(DeviceBattery, CopiesOutWhatWasCopiedIn) {
+  const PhysicalHandle handle = *device_->create(2 * page);
+  back(base_, handle, 2 * page);
+  std::memset(host_, 0x5A, 2 * page);
+  ASSERT_TRUE(device_->copy_in(base_, host_, 2 * page, stream_));
+  ASSERT_TRUE(device_->copy_out(host_ + 2 * page, base_, 2 * page, stream_));
+  finish(stream_);
+  EXPECT_EQ(std::memcmp(host_, host_ + 2 * page, 2 * page), 0);
+  ASSERT_TRUE(device_->unmap(base_, 2 * page));
+  ASSERT_TRUE(device_->destroy(handle));
+}
+
+TEST_P(DeviceBattery, TwoAddressesOfOneHandleShowTheSameBytesOnceOrdered) {
+  const PhysicalHandle handle = *device_->create(page);
+  back(base_, handle);
+  back(base_ + 8 * page, handle);
+  std::memset(host_, 0x33, page);
+  ASSERT_TRUE(device_->copy_in(base_, host_, page, stream_));
+  ASSERT_TRUE(device_->record(event_, stream_));
+  ASSERT_TRUE(device_->wait(other_, event_));
+  ASSERT_TRUE(device_->copy_out(host_ + page, base_ + 8 * page, page, other_));
+  finish(other_);
+  EXPECT_EQ(std::memcmp(host_, host_ + page, page), 0);
+  ASSERT_TRUE(device_->unmap(base_, page));
+  ASSERT_TRUE(device_->unmap(base_ + 8 * page, page));
+  ASSERT_TRUE(device_->destroy(handle));
+}
+
+TEST_P(DeviceBattery, AMovedHandleKeepsItsBytesAndItsOldAddressCanHaveAnother) {
+  const PhysicalHandle first = *device_->create(page), second = *device_->create(page);
+  back(base_, first);
+  std::memset(host_, 0x11, page);
+  ASSERT_TRUE(device_->copy_in(base_, host_, page, stream_));
+  finish(stream_);
+  ASSERT_TRUE(device_->unmap(base_, page));
+  back(base_ + page, first);
+  back(base_, second);
+  std::memset(host_ + page, 0x22, page);
+  ASSERT_TRUE(device_->copy_in(base_, host_ + page, page, stream_));
+  ASSERT_TRUE(device_->copy_out(host_ + 2 * page, base_, page, stream_));
+  ASSERT_TRUE(device_->copy_out(host_ + 3 * page, base_ + page, page, stream_));
+  finish(stream_);
+  EXPECT_EQ(host_[2 * page], std::byte{0x22});
+  EXPECT_EQ(host_[3 * page], std::byte{0x11});
+  for (const Address at : {base_, base_ + page}) ASSERT_TRUE(device_->unmap(at, page));
+  for (const PhysicalHandle handle : {first, second}) ASSERT_TRUE(device_->destroy(handle));
+}
+
+TEST_P(DeviceBattery, RefusesToUnmapAPartOfAMapping) {
+  const PhysicalHandle handle = *device_->create(2 * page);
+  back(base_, handle, 2 * page);
+  EXPECT_FALSE(device_->unmap(base_, page));
+  EXPECT_TRUE(device_->unmap(base_, 2 * page));
+  EXPECT_TRUE(device_->destroy(handle));
+}
+
+TEST_P(DeviceBattery, RefusesToMapOverAMappingOrAPartOfAHandle) {
+  const PhysicalHandle small = *device_->create(page), large = *device_->create(2 * page);
+  back(base_, small);
+  EXPECT_FALSE(device_->map(base_, 2 * page, large));
+  EXPECT_FALSE(device_->map(base_ + 4 * page, 4 * page, large));
+  EXPECT_TRUE(device_->unmap(base_, page));
+  for (const PhysicalHandle handle : {small, large}) EXPECT_TRUE(device_->destroy(handle));
+}
+
+TEST_P(DeviceBattery, SaysSoWhenMemoryIsExhausted) {
+  const auto handle = device_->create(std::uint64_t{1} << 50);
+  ASSERT_FALSE(handle);
+  EXPECT_EQ(handle.error().code, ErrorCode::out_of_memory);
+}
+
+TEST_P(DeviceBattery, AnEventThatWasNeverRecordedIsFinished) {
+  EXPECT_TRUE(*device_->finished(event_));
+}
+
+TEST_P(DeviceBattery, NothingIsBeingCaptured) {
+  EXPECT_FALSE(*device_->capturing(stream_));
+}
+
+}  // namespace pooch::test

@@ -1,0 +1,79 @@
+// A Device that breaks one promise, once: what a defect of pooch would look like. Tests plant such faults to
+// show that they are found.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "core/device.h"
+
+namespace pooch::test {
+
+enum class Fault : std::uint8_t {
+  lost_wait,       // the n-th wait of a stream for an event never reaches the driver
+  early_free,      // the n-th host wait returns at once, so memory moves while work still uses it
+  double_mapping,  // the n-th new handle is one that is in use already
+  hasty_reuse,     // the n-th question whether an event has finished is answered with yes, whatever the truth
+};
+
+class FaultyDevice final : public Device {
+ public:
+  FaultyDevice(Device& inner, Fault fault, std::uint64_t n) : inner_(inner), fault_(fault), countdown_(n) {}
+  bool struck() const { return struck_; }
+
+  Result<DeviceInfo> info() override { return inner_.info(); }
+  Result<Address> reserve(std::uint64_t bytes) override { return inner_.reserve(bytes); }
+  Status release(Address base, std::uint64_t bytes) override { return inner_.release(base, bytes); }
+  Result<PhysicalHandle> create(std::uint64_t bytes) override {
+    const auto last = last_created_.find(bytes);
+    if (last != last_created_.end() && strikes(Fault::double_mapping)) return last->second;
+    const auto made = inner_.create(bytes);
+    if (made) last_created_.insert_or_assign(bytes, *made);
+    return made;
+  }
+  Status destroy(PhysicalHandle handle) override { return inner_.destroy(handle); }
+  Status map(Address at, std::uint64_t bytes, PhysicalHandle handle) override {
+    return inner_.map(at, bytes, handle);
+  }
+  Status set_access(Address at, std::uint64_t bytes) override { return inner_.set_access(at, bytes); }
+  Status unmap(Address at, std::uint64_t bytes) override { return inner_.unmap(at, bytes); }
+  Result<std::byte*> host_allocate(std::uint64_t bytes) override { return inner_.host_allocate(bytes); }
+  Status host_free(std::byte* memory) override { return inner_.host_free(memory); }
+  Result<StreamHandle> create_stream() override { return inner_.create_stream(); }
+  Status destroy_stream(StreamHandle stream) override { return inner_.destroy_stream(stream); }
+  Result<EventHandle> create_event() override { return inner_.create_event(); }
+  Status destroy_event(EventHandle event) override { return inner_.destroy_event(event); }
+  Status record(EventHandle event, StreamHandle stream) override { return inner_.record(event, stream); }
+  Status wait(StreamHandle stream, EventHandle event) override {
+    return strikes(Fault::lost_wait) ? Status(Done{}) : inner_.wait(stream, event);
+  }
+  Result<bool> finished(EventHandle event) override {
+    const auto truth = inner_.finished(event);
+    return truth && !*truth && strikes(Fault::hasty_reuse) ? Result<bool>(true) : truth;
+  }
+  Status synchronize(EventHandle event) override {
+    return strikes(Fault::early_free) ? Status(Done{}) : inner_.synchronize(event);
+  }
+  Status synchronize_all() override { return inner_.synchronize_all(); }
+  Result<bool> capturing(StreamHandle stream) override { return inner_.capturing(stream); }
+  Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override {
+    return inner_.copy_out(to, from, bytes, stream);
+  }
+  Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) override {
+    return inner_.copy_in(to, from, bytes, stream);
+  }
+
+ private:
+  bool strikes(Fault kind) {
+    if (kind != fault_ || struck_ || --countdown_ > 0) return false;
+    return struck_ = true;
+  }
+
+  Device& inner_;
+  Fault fault_;
+  std::uint64_t countdown_;
+  bool struck_ = false;
+  std::map<std::uint64_t, PhysicalHandle> last_created_;
+};
+
+}  // namespace pooch::test

@@ -1,0 +1,158 @@
+#include "tests/support/lazy_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace pooch::test {
+
+Status LazyDevice::complain(std::string what) {
+  complaints_.push_back(what);
+  return Error{ErrorCode::device, std::move(what), 700};
+}
+
+std::byte* LazyDevice::translate(Address at, std::uint64_t bytes) {
+  auto after = mappings_.upper_bound(at);
+  if (after != mappings_.begin()) {
+    const auto& [base, mapping] = *std::prev(after);
+    if (at - base + bytes <= mapping.bytes && mapping.accessible)
+      return physical_.at(mapping.handle).bytes.data() + (at - base);
+  }
+  (void)complain(fmt::format("illegal access to {} bytes at {:#x}", bytes, raw(at)));
+  return nullptr;
+}
+
+bool LazyDevice::step() {
+  std::vector<std::deque<Task>*> ready;
+  for (auto& [stream, queue] : queues_)
+    if (!queue.empty() && (!queue.front().wait_for || *queue.front().wait_for)) ready.push_back(&queue);
+  if (ready.empty()) return false;
+  std::deque<Task>& queue = *ready[random_() % ready.size()];
+  const Task task = std::move(queue.front());
+  queue.pop_front();
+  if (task.work) task.work();
+  if (task.raise) *task.raise = true;
+  return true;
+}
+
+void LazyDevice::drain() {
+  while (step()) continue;
+  for (const auto& [stream, queue] : queues_)
+    if (!queue.empty()) (void)complain("a stream waits for an event that nobody records");
+}
+
+Result<Address> LazyDevice::reserve(std::uint64_t bytes) {
+  const Address base{0x100000000000 + next_ * (std::uint64_t{1} << 44)};
+  ++next_;
+  return base;
+}
+
+Result<PhysicalHandle> LazyDevice::create(std::uint64_t bytes) {
+  if (created_ + bytes > memory_) return Error{ErrorCode::out_of_memory, "out of memory", 2};
+  created_ += bytes;
+  peak_ = std::max(peak_, created_);
+  const PhysicalHandle handle{next_++};
+  physical_[handle].bytes.assign(bytes, std::byte{0xEE});
+  return handle;
+}
+
+Status LazyDevice::destroy(PhysicalHandle handle) {
+  const auto found = physical_.find(handle);
+  if (found == physical_.end()) return complain("destroy of an unknown handle");
+  if (found->second.mappings > 0) return complain("destroy of a mapped handle");
+  created_ -= found->second.bytes.size();
+  physical_.erase(found);
+  return Done{};
+}
+
+Status LazyDevice::map(Address at, std::uint64_t bytes, PhysicalHandle handle) {
+  const auto found = physical_.find(handle);
+  if (found == physical_.end() || found->second.bytes.size() != bytes || raw(at) % (2 * MiB) != 0)
+    return complain("map of a part of a handle, of an unknown one or at an odd address");
+  const auto next = mappings_.lower_bound(at);
+  if ((next != mappings_.end() && next->first < at + bytes) ||
+      (next != mappings_.begin() && std::prev(next)->first + std::prev(next)->second.bytes > at))
+    return complain("map over a mapping");
+  mappings_[at] = {bytes, handle, false};
+  ++found->second.mappings;
+  return Done{};
+}
+
+Status LazyDevice::set_access(Address at, std::uint64_t bytes) {
+  for (const Address end = at + bytes; at < end;) {
+    const auto found = mappings_.find(at);
+    if (found == mappings_.end()) return complain("set_access where nothing is mapped");
+    found->second.accessible = true;
+    at = at + found->second.bytes;
+  }
+  return Done{};
+}
+
+Status LazyDevice::unmap(Address at, std::uint64_t bytes) {
+  const auto found = mappings_.find(at);
+  if (found == mappings_.end() || found->second.bytes != bytes)
+    return complain("unmap of a part of a mapping");
+  --physical_.at(found->second.handle).mappings;
+  mappings_.erase(found);
+  return Done{};
+}
+
+Result<std::byte*> LazyDevice::host_allocate(std::uint64_t bytes) {
+  std::vector<std::byte> memory(bytes, std::byte{0xCC});
+  std::byte* const start = memory.data();
+  host_.emplace(start, std::move(memory));
+  return start;
+}
+
+Status LazyDevice::host_free(std::byte* memory) {
+  return host_.erase(memory), Done{};
+}
+
+Result<EventHandle> LazyDevice::create_event() {
+  const EventHandle event{next_++};
+  events_[event] = std::make_shared<bool>(true);
+  return event;
+}
+
+Status LazyDevice::record(EventHandle event, StreamHandle stream) {
+  Flag flag = std::make_shared<bool>(false);
+  events_.at(event) = flag;
+  queues_[stream].push_back({{}, {}, flag});
+  return Done{};
+}
+
+Status LazyDevice::wait(StreamHandle stream, EventHandle event) {
+  ++waits_;
+  queues_[stream].push_back({{}, events_.at(event), {}});
+  return Done{};
+}
+
+Result<bool> LazyDevice::finished(EventHandle event) {
+  const Flag flag = events_.at(event);
+  for (unsigned steps = random_() % 3; steps > 0; --steps) step();
+  return *flag;
+}
+
+Status LazyDevice::synchronize(EventHandle event) {
+  const Flag flag = events_.at(event);
+  while (!*flag)
+    if (!step()) return complain("synchronize would wait for ever");
+  return Done{};
+}
+
+Status LazyDevice::copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) {
+  launch(stream, [=, this] {
+    if (const std::byte* source = translate(from, bytes)) std::memcpy(to, source, bytes);
+  });
+  return Done{};
+}
+
+Status LazyDevice::copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) {
+  launch(stream, [=, this] {
+    if (std::byte* target = translate(to, bytes)) std::memcpy(target, from, bytes);
+  });
+  return Done{};
+}
+
+}  // namespace pooch::test

@@ -1,0 +1,96 @@
+// A Device for unit tests that does as little as it may, as late as it may, in any order that streams and
+// events allow: work is queued and runs only when somebody must see its result, picked at random. A missing
+// wait, an early unmap or a host buffer reused too soon therefore shows as a wrong byte or as an illegal
+// access.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+
+namespace pooch::test {
+
+class LazyDevice final : public Device {
+ public:
+  explicit LazyDevice(std::uint64_t memory, unsigned seed = 1) : memory_(memory), random_(seed) {}
+
+  // The program's side: work in a stream, and what it did wrong so far (illegal accesses, rules broken).
+  void launch(StreamHandle stream, std::function<void()> work) {
+    queues_[stream].push_back({std::move(work), {}, {}});
+  }
+  // `bytes` at `at`, or nullptr (and a complaint) where they are not mapped with access by one handle.
+  std::byte* translate(Address at, std::uint64_t bytes);
+  void drain();
+  // A host function that does not return until `unblock`.
+  void block(StreamHandle stream) {
+    queues_[stream].push_back({{}, gates_[stream] = std::make_shared<bool>(false), {}});
+  }
+  void unblock(StreamHandle stream) { *gates_.at(stream) = true; }
+  const std::vector<std::string>& complaints() const { return complaints_; }
+  std::uint64_t created_bytes() const { return created_; }
+  std::uint64_t peak_bytes() const { return peak_; }
+  std::uint64_t waits() const { return waits_; }  // calls of wait()
+
+  Result<DeviceInfo> info() override { return DeviceInfo{"lazy", memory_, 2 * MiB, -1}; }
+  Result<Address> reserve(std::uint64_t bytes) override;
+  Status release(Address base, std::uint64_t bytes) override { return Done{}; }
+  Result<PhysicalHandle> create(std::uint64_t bytes) override;
+  Status destroy(PhysicalHandle handle) override;
+  Status map(Address at, std::uint64_t bytes, PhysicalHandle handle) override;
+  Status set_access(Address at, std::uint64_t bytes) override;
+  Status unmap(Address at, std::uint64_t bytes) override;
+  Result<std::byte*> host_allocate(std::uint64_t bytes) override;
+  Status host_free(std::byte* memory) override;
+  Result<StreamHandle> create_stream() override { return StreamHandle{next_++}; }
+  Status destroy_stream(StreamHandle stream) override { return Done{}; }
+  Result<EventHandle> create_event() override;
+  Status destroy_event(EventHandle event) override { return events_.erase(event), Done{}; }
+  Status record(EventHandle event, StreamHandle stream) override;
+  Status wait(StreamHandle stream, EventHandle event) override;
+  Result<bool> finished(EventHandle event) override;
+  Status synchronize(EventHandle event) override;
+  Status synchronize_all() override { return drain(), Done{}; }
+  Result<bool> capturing(StreamHandle stream) override { return false; }
+  Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override;
+  Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) override;
+
+ private:
+  using Flag = std::shared_ptr<bool>;
+  struct Task {
+    std::function<void()> work;  // one of the three
+    Flag wait_for;
+    Flag raise;
+  };
+  struct Mapping {
+    std::uint64_t bytes;
+    PhysicalHandle handle;
+    bool accessible;
+  };
+  struct Physical {
+    std::vector<std::byte> bytes;
+    int mappings = 0;
+  };
+
+  bool step();  // runs one task that may run; false if there is none
+  Status complain(std::string what);
+
+  std::uint64_t memory_;
+  std::mt19937 random_;
+  std::uintptr_t next_ = 100;
+  std::map<StreamHandle, std::deque<Task>> queues_;
+  std::map<EventHandle, Flag> events_;
+  std::map<StreamHandle, Flag> gates_;
+  std::map<Address, Mapping> mappings_;
+  std::map<PhysicalHandle, Physical> physical_;
+  std::map<std::byte*, std::vector<std::byte>> host_;
+  std::uint64_t created_ = 0, peak_ = 0, waits_ = 0;
+  std::vector<std::string> complaints_;
+};
+
+}  // namespace pooch::test

@@ -1,0 +1,130 @@
+#include "tests/support/program.h"
+
+namespace pooch::test {
+namespace {
+constexpr int refused = 2;
+}
+
+// The program's own ordering between its streams: before it changes over, the new one waits for the old one.
+StreamHandle Program::next_stream() {
+  if (random_() % 4 == 0) {
+    const EventHandle event = *device_.create_event();
+    (void)device_.record(event, streams_[current_]);
+    current_ ^= 1;
+    (void)device_.wait(streams_[current_], event);
+    (void)device_.destroy_event(event);
+  }
+  return streams_[current_];
+}
+
+bool Program::allocate() {
+  const std::uint64_t bytes = (1 + random_() % 5) * 2 * MiB - (random_() % 3) * stride;
+  if (!session_.manages(bytes)) return true;
+  const auto address = session_.allocate(bytes, next_stream());
+  if (!address) return false;
+  tensors_.push_back({*address, bytes, std::vector<std::uint64_t>(bytes / stride, 0)});
+  // Like a framework: the first thing that happens to a tensor is that it is written whole.
+  Tensor& t = tensors_.back();
+  const std::uint64_t value = ++counter_;
+  const Access access{t.address, t.bytes, Effect::overwrite};
+  const StreamHandle stream = next_stream();
+  const Tensor copy = t;
+  const int status = session_.submit(
+      {"fill", OpKind::set, stream, {&access, 1}},
+      [&] {
+        device_.launch(stream, [=, this] {
+          for (std::uint64_t i = 0; i < copy.expected.size(); ++i)
+            if (auto* w = word(copy, i)) *w = value + i;
+        });
+        return 0;
+      },
+      refused);
+  for (std::uint64_t i = 0; i < t.expected.size(); ++i) t.expected[i] = value + i;
+  return status == 0;
+}
+
+bool Program::release() {
+  if (tensors_.empty()) return true;
+  const std::size_t i = random_() % tensors_.size();
+  const Address gone = tensors_[i].address;
+  tensors_.erase(tensors_.begin() + static_cast<long>(i));
+  if (random_() % 4 == 0) return bool(session_.free(gone, std::nullopt));
+  return bool(session_.free(gone, next_stream()));
+}
+
+// out[part] += f(in): reads `in` whole, changes all of `out` or a part of it.
+bool Program::compute() {
+  if (tensors_.size() < 2) return true;
+  Tensor& in = tensors_[random_() % tensors_.size()];
+  Tensor& out = tensors_[random_() % tensors_.size()];
+  const std::uint64_t words = out.expected.size(), in_words = in.expected.size();
+  const bool accumulate = random_() % 2 != 0;
+  const std::uint64_t first = random_() % 3 == 0 ? random_() % words : 0;
+  const std::uint64_t count = first == 0 ? words : 1 + random_() % (words - first);
+  const bool whole = count == words;
+  const Access accesses[] = {{in.address, in.bytes, Effect::read},
+                             {out.address + first * stride, whole ? out.bytes : count * stride,
+                              accumulate ? Effect::read_write : Effect::overwrite}};
+  const std::uint64_t salt = ++counter_;
+  const auto value = [=](std::uint64_t old, std::uint64_t input, std::uint64_t i) {
+    return (accumulate ? old * 31 : 0) + input * 17 + salt + i;
+  };
+  const StreamHandle stream = next_stream();
+  const Tensor in_copy{in.address, in.bytes, {}}, out_copy{out.address, out.bytes, {}};
+  const int status = session_.submit(
+      {"compute", OpKind::elementwise, stream, accesses},
+      [&] {
+        device_.launch(stream, [=, this] {
+          for (std::uint64_t i = 0; i < count; ++i) {
+            const std::uint64_t* a = word(in_copy, i % in_words);
+            std::uint64_t* b = word(out_copy, first + i);
+            if (a && b) *b = value(*b, *a, i);
+          }
+        });
+        return 0;
+      },
+      refused);
+  for (std::uint64_t i = 0; i < count; ++i)
+    out.expected[first + i] = value(out.expected[first + i], in.expected[i % in_words], i);
+  return status == 0;
+}
+
+bool Program::read_back(Tensor& t) {
+  const Access access{t.address, t.bytes, Effect::read};
+  const StreamHandle stream = next_stream();
+  const int status = session_.submit(
+      {"read", OpKind::copy_out, stream, {&access, 1}, /*blocks=*/true},
+      [&] {
+        device_.launch(stream, [&] {
+          for (std::uint64_t i = 0; i < t.expected.size(); ++i)
+            if (const auto* w = word(t, i); w == nullptr || *w != t.expected[i]) ++wrong_;
+        });
+        device_.drain();
+        return 0;
+      },
+      refused);
+  return status == 0;
+}
+
+bool Program::run(int ops) {
+  for (int i = 0; i < ops; ++i) {
+    const auto dice = random_() % 10;
+    const bool went = tensors_.size() < 3 || dice < 2   ? allocate()
+                      : dice < 4 && tensors_.size() > 8 ? release()
+                      : dice < 9                        ? compute()
+                                                        : read_back(tensors_[random_() % tensors_.size()]);
+    if (!went) return false;
+    // The program keeps its own need bounded.
+    while (tensors_.size() > 14)
+      if (!release()) return false;
+  }
+  return true;
+}
+
+bool Program::check_all() {
+  for (Tensor& t : tensors_)
+    if (!read_back(t)) return false;
+  return wrong_ == 0;
+}
+
+}  // namespace pooch::test

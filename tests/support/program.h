@@ -1,0 +1,55 @@
+// A made-up program for session tests: tensors of a few pages, ops that read some and write one, in one or
+// two streams ordered by events. A shadow copy in plain memory says what every tensor must contain.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "runtime/session.h"
+#include "tests/support/lazy_device.h"
+
+namespace pooch::test {
+
+struct Tensor {
+  Address address;
+  std::uint64_t bytes;
+  std::vector<std::uint64_t> expected;  // one word per 64 KiB: enough to tell contents apart
+};
+
+class Program {
+ public:
+  static constexpr std::uint64_t stride = 64 * KiB;
+
+  Program(LazyDevice& device, runtime::Session& session, unsigned seed)
+      : device_(device), session_(session), random_(seed) {
+    for (StreamHandle& stream : streams_) stream = *device.create_stream();
+  }
+
+  // Runs `ops` random calls. False: the session refused one (out of memory).
+  bool run(int ops);
+  // Every live tensor, read back through the session, is what it should be.
+  bool check_all();
+  int wrong_words() const { return wrong_; }
+
+ private:
+  std::uint64_t* word(const Tensor& t, std::uint64_t i) {
+    return reinterpret_cast<std::uint64_t*>(device_.translate(t.address + i * stride, sizeof(std::uint64_t)));
+  }
+  bool allocate();
+  bool release();
+  bool compute();
+  bool read_back(Tensor& t);
+  StreamHandle next_stream();
+
+  LazyDevice& device_;
+  runtime::Session& session_;
+  std::mt19937 random_;
+  StreamHandle streams_[2];
+  int current_ = 0;
+  std::vector<Tensor> tensors_;
+  std::uint64_t counter_ = 0;
+  int wrong_ = 0;
+};
+
+}  // namespace pooch::test

@@ -1,0 +1,81 @@
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "core/bytes.h"
+#include "core/config.h"
+#include "core/ids.h"
+#include "core/summary.h"
+
+namespace pooch {
+namespace {
+
+TEST(Bytes, UnderstandsWhatPeopleWrite) {
+  EXPECT_EQ(*parse_bytes("16GiB"), 16 * GiB);
+  EXPECT_EQ(*parse_bytes(" 512 MiB "), 512 * MiB);
+  EXPECT_EQ(*parse_bytes("1.5g"), GiB + GiB / 2);
+  EXPECT_EQ(*parse_bytes("1073741824"), GiB);
+  EXPECT_EQ(*parse_bytes("2KB"), 2048u);
+  EXPECT_EQ(*parse_bytes("25%", 400), 100u);
+}
+
+TEST(Bytes, NamesTheTextItDoesNotUnderstand) {
+  for (const char* text : {"", "GiB", "16 gib extra", "-1", "1e400", "12X", "nan", "99999999T"}) {
+    const auto bytes = parse_bytes(text);
+    ASSERT_FALSE(bytes) << text;
+    EXPECT_NE(bytes.error().message.find(std::string("'") + text + "'"), std::string::npos) << text;
+  }
+  EXPECT_FALSE(parse_bytes("80%")) << "a share of nothing";
+  EXPECT_FALSE(parse_bytes("101%", 100));
+}
+
+Result<Config> config_of(const std::map<std::string, std::string>& variables) {
+  return read_config([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(Config, DefaultsToDemandAndWarnings) {
+  const auto config = config_of({});
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->policy, Policy::demand);
+  EXPECT_EQ(config->log_level, LogLevel::warn);
+  EXPECT_FALSE(config->memory_cap);
+}
+
+TEST(Config, BadValuesNameVariableValueAndWhatIsAccepted) {
+  const auto policy = config_of({{"POOCH_POLICY", "magic"}});
+  ASSERT_FALSE(policy);
+  EXPECT_EQ(policy.error().message, "POOCH_POLICY: 'magic': accepted are keep, demand");
+  const auto cap = config_of({{"POOCH_MEMORY_CAP", "lots"}});
+  ASSERT_FALSE(cap);
+  EXPECT_NE(cap.error().message.find("POOCH_MEMORY_CAP: 'lots'"), std::string::npos);
+  EXPECT_FALSE(config_of({{"POOCH_MEMORY_CAP", "0"}}));
+  EXPECT_FALSE(config_of({{"POOCH_HOST_MEMORY", "-3"}}));
+  EXPECT_FALSE(config_of({{"POOCH_LOG", "chatty"}}));
+}
+
+TEST(Summary, SurvivesItsOwnJson) {
+  Summary summary;
+  summary.device = "a \"device\"";
+  summary.policy = "demand";
+  summary.cap_bytes = 16 * GiB;
+  summary.evictions = 42;
+  const auto same = summary_from_json(to_json(summary));
+  ASSERT_TRUE(same) << same.error().message;
+  EXPECT_EQ(same->device, summary.device);
+  EXPECT_EQ(same->evictions, 42u);
+  EXPECT_FALSE(same->iterations) << "unknown stays unknown";
+}
+
+TEST(Summary, NamesTheFieldThatIsWrong) {
+  EXPECT_EQ(summary_from_json("{}").error().message, "summary: /schema is missing");
+  std::string text = to_json(Summary{});
+  text.replace(text.find("\"cap_bytes\": 0"), 14, "\"cap_bytes\": -1");
+  EXPECT_EQ(summary_from_json(text).error().message, "summary: /cap_bytes is -1");
+  EXPECT_FALSE(summary_from_json("no json"));
+}
+
+}  // namespace
+}  // namespace pooch

@@ -1,0 +1,149 @@
+// The small parts that memory is built from, each by itself.
+#include <gtest/gtest.h>
+
+#include "runtime/address_space.h"
+#include "runtime/handle_pool.h"
+#include "runtime/host_arena.h"
+#include "runtime/stream_order.h"
+#include "tests/support/lazy_device.h"
+
+namespace pooch::runtime {
+namespace {
+
+using test::LazyDevice;
+
+TEST(AddressSpace, HandsOutTheLowestFreeRangeOfExactlyThatSize) {
+  AddressSpace space(Address{0}, 100 * MiB);
+  const Address a = *space.allocate(4 * MiB), b = *space.allocate(4 * MiB), c = *space.allocate(6 * MiB);
+  space.free(b, 4 * MiB);
+  space.free(a, 4 * MiB);
+  EXPECT_NE(*space.allocate(2 * MiB), a) << "a range is never split";
+  EXPECT_EQ(*space.allocate(4 * MiB), a);
+  EXPECT_EQ(*space.allocate(4 * MiB), b);
+  EXPECT_TRUE(space.contains(c));
+  EXPECT_FALSE(space.contains(Address{100 * MiB}));
+}
+
+TEST(AddressSpace, CoalescedRangesServeOtherSizes) {
+  AddressSpace space(Address{0}, 12 * MiB);
+  const Address a = *space.allocate(4 * MiB), b = *space.allocate(4 * MiB), c = *space.allocate(4 * MiB);
+  EXPECT_FALSE(space.allocate(2 * MiB));
+  space.free(a, 4 * MiB);
+  space.free(b, 4 * MiB);
+  EXPECT_FALSE(space.allocate(8 * MiB));
+  space.coalesce({{a, 4 * MiB}, {b, 4 * MiB}});
+  EXPECT_EQ(*space.allocate(6 * MiB), a);
+  EXPECT_EQ(*space.allocate(2 * MiB), a + 6 * MiB);
+  EXPECT_FALSE(space.allocate(2 * MiB));
+  (void)c;
+}
+
+TEST(HandlePool, ComposesGreedilyFromClassesThatSuitTheCap) {
+  LazyDevice device(4 * GiB);
+  HandlePool large(device, 4 * GiB), small(device, 64 * MiB);
+  EXPECT_EQ(large.compose(150 * MiB),
+            (std::vector<std::uint64_t>{128 * MiB, 16 * MiB, 2 * MiB, 2 * MiB, 2 * MiB}));
+  EXPECT_EQ(small.compose(6 * MiB), (std::vector<std::uint64_t>{2 * MiB, 2 * MiB, 2 * MiB}));
+}
+
+TEST(HandlePool, RecyclesHandlesAndDestroysOnlyToMakeRoomForAnotherSize) {
+  LazyDevice device(512 * MiB);
+  HandlePool pool(device, 256 * MiB);
+  const PhysicalHandle h = *pool.acquire(16 * MiB);
+  pool.give_back(h, 16 * MiB);
+  EXPECT_EQ(*pool.acquire(16 * MiB), h);
+  pool.give_back(h, 16 * MiB);
+  std::vector<PhysicalHandle> pages;
+  for (int i = 0; i < 128; ++i) pages.push_back(*pool.acquire(2 * MiB));
+  EXPECT_EQ(device.created_bytes(), 256 * MiB);
+  EXPECT_EQ(pool.acquire(2 * MiB).error().code, ErrorCode::out_of_memory);
+  EXPECT_EQ(pool.peak(), 256 * MiB);
+  for (const PhysicalHandle p : pages) pool.give_back(p, 2 * MiB);
+}
+
+TEST(HandlePool, ADeviceWithLessThanTheCapLowersTheCap) {
+  LazyDevice device(64 * MiB);
+  HandlePool pool(device, 256 * MiB);
+  std::vector<PhysicalHandle> handles;
+  for (int i = 0; i < 4; ++i) handles.push_back(*pool.acquire(16 * MiB));
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(pool.acquire(16 * MiB));
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("going on with 64 MiB"), std::string::npos);
+  EXPECT_EQ(pool.limit(), 64 * MiB);
+  pool.give_back(handles.back(), 16 * MiB);
+  EXPECT_TRUE(pool.acquire(16 * MiB)) << "what there is is still usable";
+}
+
+TEST(HandlePool, OutsideMemoryTakesFromTheSameCap) {
+  LazyDevice device(512 * MiB);
+  HandlePool pool(device, 64 * MiB);
+  pool.give_back(*pool.acquire(2 * MiB), 2 * MiB);
+  ASSERT_TRUE(pool.set_outside(64 * MiB));
+  EXPECT_EQ(device.created_bytes(), 0u) << "free handles made way";
+  EXPECT_FALSE(pool.acquire(2 * MiB));
+  ASSERT_TRUE(pool.set_outside(0));
+  EXPECT_TRUE(pool.acquire(2 * MiB));
+}
+
+TEST(HostArena, UsesScatteredMemoryToTheLastPage) {
+  LazyDevice device(512 * MiB);
+  StreamOrder order(device);
+  HostArena arena(device, order, 8 * MiB);
+  std::vector<HostSlot> slots;
+  for (int i = 0; i < 4; ++i) slots.push_back(*arena.allocate(2 * MiB));
+  EXPECT_EQ(arena.allocate(1).error().code, ErrorCode::out_of_memory);
+  arena.free(slots[0], Mark{});
+  arena.free(slots[2], Mark{});
+  const auto split = arena.allocate(4 * MiB);
+  ASSERT_TRUE(split);
+  EXPECT_EQ(split->size(), 2u);
+  EXPECT_EQ(arena.locked_bytes(), 8 * MiB);
+}
+
+TEST(HostArena, ASlotIsNotHandedOutWhileACopyMayStillReadIt) {
+  LazyDevice device(512 * MiB);
+  StreamOrder order(device);
+  HostArena arena(device, order, 2 * MiB);
+  const StreamHandle stream = *device.create_stream();
+  const StreamIndex index = order.index(stream);
+  const HostSlot slot = *arena.allocate(2 * MiB);
+  device.block(stream);
+  const Mark copy = *order.launched(index);
+  arena.free(slot, copy);
+  EXPECT_FALSE(arena.allocate(2 * MiB));
+  ASSERT_TRUE(arena.busy());
+  EXPECT_EQ(arena.busy()->ticket, copy.ticket);
+  device.unblock(stream);
+  device.drain();
+  EXPECT_TRUE(arena.allocate(2 * MiB));
+}
+
+TEST(StreamOrder, AWaitIsIssuedOnceAndNotWithinOneStream) {
+  LazyDevice device(512 * MiB);
+  StreamOrder order(device);
+  const StreamIndex a = order.index(*device.create_stream()), b = order.index(*device.create_stream());
+  const Mark mark = *order.launched(a);
+  ASSERT_TRUE(order.follow(a, mark));
+  EXPECT_EQ(device.waits(), 0u);
+  ASSERT_TRUE(order.follow(b, mark));
+  ASSERT_TRUE(order.follow(b, mark));
+  EXPECT_EQ(device.waits(), 1u);
+  device.drain();
+  EXPECT_TRUE(*order.finished(mark));
+  EXPECT_EQ(*order.event_for(mark), EventHandle::none) << "known to be finished";
+}
+
+TEST(StreamOrder, MarksOfADestroyedStreamStayValid) {
+  LazyDevice device(512 * MiB);
+  StreamOrder order(device);
+  const StreamHandle handle = *device.create_stream();
+  const StreamIndex old = order.index(handle);
+  const Mark mark = *order.launched(old);
+  ASSERT_TRUE(order.retire(handle));
+  EXPECT_NE(order.index(handle), old) << "a new stream with the same handle is another stream";
+  device.drain();
+  EXPECT_TRUE(*order.finished(mark));
+}
+
+}  // namespace
+}  // namespace pooch::runtime

@@ -1,0 +1,277 @@
+#include "runtime/session.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/support/faulty_device.h"
+#include "tests/support/lazy_device.h"
+#include "tests/support/program.h"
+
+namespace pooch::runtime {
+namespace {
+
+using test::LazyDevice;
+constexpr int refused = 2;
+
+Config with(const char* cap, const char* host, Policy policy = Policy::demand) {
+  Config config;
+  config.memory_cap = SizeSetting{cap};
+  config.host_memory = SizeSetting{host};
+  config.policy = policy;
+  config.log_level = LogLevel::error;
+  return config;
+}
+
+std::unique_ptr<Session> open(LazyDevice& device, const Config& config) {
+  auto session = Session::open(config, device);
+  EXPECT_TRUE(session) << session.error().message;
+  return std::move(*session);
+}
+
+int touch(Session& session, LazyDevice& device, std::initializer_list<Access> accesses,
+          StreamHandle stream = StreamHandle::legacy, int status = 0) {
+  return session.submit(
+      {"touch", OpKind::elementwise, stream, {accesses.begin(), accesses.size()}}, [&] { return status; },
+      refused);
+}
+
+TEST(Session, RandomProgramsSeeTheirOwnDataUnderEveryCapThatFits) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    LazyDevice device(512 * MiB, seed);
+    // The largest op touches two tensors of ten MiB; a cap of 20 MiB is the smallest that works.
+    const std::string cap = std::to_string(20 + 2 * seed) + "MiB";
+    const auto session = open(device, with(cap.c_str(), "256MiB"));
+    test::Program program(device, *session, seed);
+    ASSERT_TRUE(program.run(200)) << "seed " << seed;
+    ASSERT_TRUE(program.check_all()) << "seed " << seed << ": " << program.wrong_words() << " wrong words";
+    device.drain();
+    ASSERT_TRUE(device.complaints().empty()) << "seed " << seed << ": " << device.complaints().front();
+    const Summary summary = session->summary();
+    EXPECT_LE(device.peak_bytes(), summary.cap_bytes);
+    EXPECT_EQ(device.peak_bytes(), summary.peak_device_bytes);
+    if (seed < 10) {
+      EXPECT_GT(summary.evictions, 0u) << "seed " << seed;
+    }
+  }
+}
+
+// The property above must be able to fail: each planted fault shows in some of the same programs.
+TEST(Session, PlantedFaultsSpoilRandomPrograms) {
+  for (const test::Fault fault : {test::Fault::lost_wait, test::Fault::early_free,
+                                  test::Fault::double_mapping, test::Fault::hasty_reuse}) {
+    int found = 0, struck = 0;
+    for (unsigned seed = 0; seed < 40 && found == 0; ++seed) {
+      LazyDevice device(512 * MiB, seed);
+      test::FaultyDevice faulty(device, fault, 3 + seed);
+      auto session = Session::open(with("24MiB", "256MiB"), faulty);
+      ASSERT_TRUE(session);
+      test::Program program(device, **session, seed);
+      const bool fine = program.run(200) && program.check_all();
+      device.drain();
+      struck += faulty.struck();
+      found += !fine || !device.complaints().empty();
+    }
+    EXPECT_GT(struck, 0) << "fault " << int(fault) << " was never planted";
+    EXPECT_GT(found, 0) << "fault " << int(fault) << " was never found";
+  }
+}
+
+TEST(Session, AnOpThatCannotFitIsRefusedAndTheSmallestCapIsNamed) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("20MiB", "256MiB"));
+  const Address a = *session->allocate(16 * MiB, std::nullopt),
+                b = *session->allocate(16 * MiB, std::nullopt);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(touch(*session, device, {{a, 16 * MiB, Effect::overwrite}, {b, 16 * MiB, Effect::overwrite}}),
+            refused);
+  EXPECT_EQ(
+      testing::internal::GetCapturedStderr(),
+      "pooch: error: touch needs 32.0 MiB at once: the smallest cap that works is 32.0 MiB (32 MiB); it is "
+      "20.0 MiB\n");
+  EXPECT_EQ(touch(*session, device, {{a, 16 * MiB, Effect::overwrite}}), 0) << "one at a time still works";
+}
+
+TEST(Session, AllocationFailsOnlyWhenCapAndHostBudgetAreExhausted) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("20MiB", "20MiB"));
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 4; ++i) {
+    const auto a = session->allocate(10 * MiB, std::nullopt);
+    ASSERT_TRUE(a);
+    EXPECT_EQ(touch(*session, device, {{*a, 10 * MiB, Effect::overwrite}}), 0);
+  }
+  EXPECT_EQ(session->memory_info().free_bytes, 0u);
+  const auto fifth = session->allocate(10 * MiB, std::nullopt);
+  ASSERT_FALSE(fifth);
+  EXPECT_EQ(fifth.error().code, ErrorCode::out_of_memory);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("the host budget 20.0 MiB"), std::string::npos);
+}
+
+TEST(Session, KeepEvictsNothingAndFailsAtTheCap) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("20MiB", "256MiB", Policy::keep));
+  ASSERT_TRUE(session->allocate(16 * MiB, std::nullopt));
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(session->allocate(16 * MiB, std::nullopt));
+  testing::internal::GetCapturedStderr();
+}
+
+TEST(Session, FreeingABadPointerIsAnErrorAndLosesNothing) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("64MiB", "256MiB"));
+  const Address a = *session->allocate(4 * MiB, std::nullopt);
+  EXPECT_EQ(session->free(a + 512, std::nullopt).error().code, ErrorCode::invalid_argument);
+  EXPECT_TRUE(session->free(a, std::nullopt));
+  EXPECT_EQ(session->free(a, std::nullopt).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(session->memory_info().free_bytes, session->memory_info().total_bytes);
+}
+
+TEST(Session, TheSameAllocationsGetTheSameAddressesInEveryIteration) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("32MiB", "256MiB"));
+  const Address parameter = *session->allocate(6 * MiB, std::nullopt);
+  (void)parameter;
+  std::vector<Address> first;
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    std::mt19937 random(7);
+    std::vector<Address> seen, live;
+    for (int i = 0; i < 40; ++i) {
+      const Address a = *session->allocate((1 + random() % 4) * 2 * MiB, StreamHandle::legacy);
+      seen.push_back(a);
+      live.push_back(a);
+      if (random() % 2 == 0) {
+        ASSERT_TRUE(session->free(live.front(), StreamHandle::legacy));
+        live.erase(live.begin());
+      }
+    }
+    for (const Address a : live) ASSERT_TRUE(session->free(a, StreamHandle::legacy));
+    if (iteration == 0) first = seen;
+    EXPECT_EQ(seen, first) << "iteration " << iteration;
+  }
+}
+
+TEST(Session, CleanChunksAreEvictedWithoutACopy) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("20MiB", "256MiB"));
+  const Address a = *session->allocate(16 * MiB, std::nullopt),
+                b = *session->allocate(16 * MiB, std::nullopt);
+  touch(*session, device, {{a, 16 * MiB, Effect::overwrite}});
+  touch(*session, device, {{b, 16 * MiB, Effect::overwrite}});
+  touch(*session, device, {{a, 16 * MiB, Effect::read}});
+  const std::uint64_t out = session->summary().bytes_out;
+  touch(*session, device, {{b, 16 * MiB, Effect::read}});
+  touch(*session, device, {{a, 16 * MiB, Effect::read}});
+  EXPECT_EQ(session->summary().bytes_out, out);
+  EXPECT_TRUE(device.complaints().empty());
+}
+
+TEST(Session, DeadContentIsNeverCopied) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("20MiB", "256MiB"));
+  for (int i = 0; i < 8; ++i) {
+    const Address a = *session->allocate(16 * MiB, StreamHandle::legacy);
+    touch(*session, device, {{a, 16 * MiB, i % 2 ? Effect::overwrite : Effect::scratch}});
+    if (i % 2 != 0) {
+      ASSERT_TRUE(session->free(a, StreamHandle::legacy));
+    }
+  }
+  EXPECT_EQ(session->summary().bytes_out, 0u);
+}
+
+TEST(Session, ACallThatFailsLeavesWhatItWouldHaveOverwritten) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("20MiB", "256MiB"));
+  const Address a = *session->allocate(16 * MiB, std::nullopt),
+                b = *session->allocate(16 * MiB, std::nullopt);
+  const auto fill = [&](Address at, int value) {
+    const Access access{at, 16 * MiB, Effect::overwrite};
+    return session->submit(
+        {"fill", OpKind::set, StreamHandle::legacy, {&access, 1}},
+        [&] {
+          device.launch(StreamHandle::legacy, [&device, at, value] {
+            if (auto* p = device.translate(at, 1)) *p = std::byte(value);
+          });
+          return 0;
+        },
+        refused);
+  };
+  ASSERT_EQ(fill(a, 1), 0);
+  ASSERT_EQ(fill(b, 2), 0);  // evicts a
+  EXPECT_EQ(touch(*session, device, {{a, 16 * MiB, Effect::overwrite}}, StreamHandle::legacy, /*status=*/3),
+            3);
+  ASSERT_EQ(touch(*session, device, {{a, 16 * MiB, Effect::read}}), 0);
+  device.drain();
+  EXPECT_EQ(*device.translate(a, 1), std::byte(1));
+}
+
+TEST(Session, PassedThroughMemoryMakesHandlesGiveWay) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("20MiB", "256MiB"));
+  const Address a = *session->allocate(18 * MiB, std::nullopt);
+  touch(*session, device, {{a, 18 * MiB, Effect::overwrite}});
+  ASSERT_TRUE(session->admit_pass_through(5 * MiB));
+  EXPECT_LE(device.created_bytes(), 14 * MiB);
+  session->passed_through(Address{0x7000}, 5 * MiB, true);
+  EXPECT_EQ(session->summary().peak_device_bytes, 20 * MiB);
+  session->pass_through_freed(Address{0x7000});
+  EXPECT_EQ(touch(*session, device, {{a, 18 * MiB, Effect::read}}), 0) << "the room is back";
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(session->admit_pass_through(21 * MiB)) << "passed-through memory cannot be moved to the host";
+  testing::internal::GetCapturedStderr();
+}
+
+TEST(Session, WorkBehindAHostFunctionIsNotWaitedFor) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("20MiB", "256MiB"));
+  const StreamHandle blocked = *device.create_stream();
+  const Address a = *session->allocate(8 * MiB, std::nullopt), b = *session->allocate(8 * MiB, std::nullopt),
+                c = *session->allocate(8 * MiB, std::nullopt);
+  touch(*session, device, {{b, 8 * MiB, Effect::overwrite}}, blocked);
+  ASSERT_TRUE(device.synchronize_all());
+  device.block(blocked);
+  session->note_host_blocking(blocked);
+  touch(*session, device, {{a, 8 * MiB, Effect::overwrite}});
+  touch(*session, device, {{b, 8 * MiB, Effect::read_write}}, blocked);
+  // b was used last but one op ago and is as good a victim as a, but for the host function before it.
+  EXPECT_EQ(touch(*session, device, {{c, 8 * MiB, Effect::overwrite}}), 0);
+  EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
+  device.unblock(blocked);
+}
+
+TEST(Session, ThreadsShareTheDevice) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("24MiB", "256MiB"));
+  std::vector<std::thread> threads;
+  std::atomic<int> failures{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        const auto a = session->allocate((1 + (t + i) % 3) * 2 * MiB, StreamHandle{std::uintptr_t(10 + t)});
+        if (!a) ++failures;
+        const Access access{*a, 2 * MiB, Effect::overwrite};
+        const int status = session->submit(
+            {"touch", OpKind::elementwise, StreamHandle{std::uintptr_t(10 + t)}, {&access, 1}},
+            [] { return 0; }, refused);
+        if (status != 0) ++failures;
+        if (i % 3 != 0 && !session->free(*a, StreamHandle{std::uintptr_t(10 + t)})) ++failures;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+}
+
+TEST(Session, ACapThatCannotWorkIsRefusedAtOnce) {
+  LazyDevice device(512 * MiB);
+  const auto small = Session::open(with("1MiB", "1GiB"), device);
+  ASSERT_FALSE(small);
+  EXPECT_EQ(small.error().message,
+            "POOCH_MEMORY_CAP: '1MiB' is too small: the smallest that works is 2.00 MiB");
+  const auto large = Session::open(with("1GiB", "1GiB"), device);
+  ASSERT_FALSE(large);
+  EXPECT_NE(large.error().message.find("accepted are up to 512 MiB"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pooch::runtime

@@ -1,0 +1,102 @@
+#include "tracker/tracker.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <random>
+#include <vector>
+
+namespace pooch::tracker {
+namespace {
+
+TEST(Allocations, NeedIsThePeakOfWhatIsAliveAtOnce) {
+  Allocations allocations;
+  allocations.add(Address{100}, 50, true, true);
+  allocations.add(Address{200}, 30, false, true);
+  allocations.add(Address{300}, 1000, false, /*by_program=*/false);
+  allocations.remove(Address{100});
+  allocations.add(Address{100}, 10, true, true);
+  EXPECT_EQ(allocations.need_bytes(), 80u);
+  EXPECT_EQ(allocations.need_managed_bytes(), 50u);
+}
+
+TEST(Allocations, FindTheOneThatContainsAnAddress) {
+  Allocations allocations;
+  allocations.add(Address{100}, 50, true, true);
+  EXPECT_EQ(allocations.containing(Address{149})->base, Address{100});
+  EXPECT_EQ(allocations.containing(Address{150}), nullptr);
+  EXPECT_EQ(allocations.containing(Address{99}), nullptr);
+  EXPECT_FALSE(allocations.remove(Address{101}));
+}
+
+// Every byte's producer, kept the obvious way.
+TEST(Versions, AgreeWithAnArrayOfProducersOnRandomWrites) {
+  constexpr std::uint64_t size = 40;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    Versions versions;
+    std::vector<std::uint64_t> bytes(size, 0);
+    for (std::uint64_t op = 1; op < 60; ++op) {
+      const std::uint64_t offset = random() % size, length = 1 + random() % (size - offset);
+      const bool kill = random() % 4 == 0;
+      if (kill)
+        versions.kill(offset, length);
+      else
+        versions.write(offset, length, OpNumber{op});
+      std::fill_n(bytes.begin() + static_cast<long>(offset), length, kill ? 0 : op);
+
+      std::vector<std::uint64_t> seen(size, 0);
+      std::uint64_t end = 0;
+      for (const Version& v : versions.all()) {
+        ASSERT_GE(v.offset, end) << "regions are disjoint and in order";
+        end = v.offset + v.bytes;
+        std::fill_n(seen.begin() + static_cast<long>(v.offset), v.bytes,
+                    static_cast<std::uint64_t>(v.producer));
+      }
+      ASSERT_EQ(seen, bytes) << "seed " << seed << " op " << op;
+      const std::uint64_t probe = random() % size, width = 1 + random() % (size - probe);
+      const bool live =
+          std::any_of(bytes.begin() + static_cast<long>(probe),
+                      bytes.begin() + static_cast<long>(probe + width), [](auto b) { return b != 0; });
+      ASSERT_EQ(versions.live(probe, width), live);
+    }
+  }
+}
+
+TEST(Tracker, CutsAnAccessAtTheEndOfItsAllocationAndLeavesOutStrangers) {
+  Tracker tracker;
+  const auto id = tracker.allocations().add(Address{1000}, 100, true, true).id;
+  tracker.allocations().add(Address{5000}, 100, false, true);
+  const Access accesses[] = {{Address{1040}, 500, Effect::overwrite},
+                             {Address{5000}, 10, Effect::read},
+                             {Address{9000}, 10, Effect::read},
+                             {Address{1000}, 0, Effect::read}};
+  Op op;
+  tracker.resolve({"f", OpKind::elementwise, StreamHandle::legacy, accesses}, op);
+  ASSERT_EQ(op.operands.size(), 1u);
+  EXPECT_EQ(op.operands[0].allocation, id);
+  EXPECT_EQ(op.operands[0].offset, 40u);
+  EXPECT_EQ(op.operands[0].bytes, 60u);
+  EXPECT_FALSE(tracker.live(id, 0, 100)) << "nothing was launched yet";
+  tracker.launched(op);
+  EXPECT_TRUE(tracker.live(id, 0, 100));
+  EXPECT_FALSE(tracker.live(id, 0, 40));
+}
+
+TEST(Tracker, ScratchHasNoMeaningAfterwards) {
+  Tracker tracker;
+  const auto id = tracker.allocations().add(Address{1000}, 100, true, true).id;
+  const auto run = [&](Effect effect) {
+    const Access access{Address{1000}, 100, effect};
+    Op op;
+    tracker.resolve({"f", OpKind::elementwise, StreamHandle::legacy, {&access, 1}}, op);
+    tracker.launched(op);
+  };
+  run(Effect::overwrite);
+  EXPECT_TRUE(tracker.live(id, 0, 100));
+  run(Effect::scratch);
+  EXPECT_FALSE(tracker.live(id, 0, 100));
+}
+
+}  // namespace
+}  // namespace pooch::tracker

@@ -1,0 +1,38 @@
+// The program's live allocations, by address, and how much of them it needs at once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "core/ids.h"
+
+namespace pooch::tracker {
+
+struct Allocation {
+  AllocationId id;
+  Address base;
+  std::uint64_t bytes;  // as requested
+  bool managed;         // pooch moves it; otherwise the real driver serves it
+  bool by_program;      // counts as need; false for what CUDA's own libraries take for themselves
+};
+
+class Allocations {
+ public:
+  const Allocation& add(Address base, std::uint64_t bytes, bool managed, bool by_program);
+  // The allocation that starts at `base` is no more. False if there is none.
+  bool remove(Address base);
+  // The live allocation that contains `address`, or nullptr. Valid until the next add or remove.
+  const Allocation* containing(Address address) const;
+  const Allocation* starting_at(Address base) const;
+
+  std::uint64_t need_bytes() const { return need_peak_; }                  // peak of live requested bytes
+  std::uint64_t need_managed_bytes() const { return need_peak_managed_; }  // the managed part of that moment
+
+ private:
+  std::map<Address, Allocation> by_address_;
+  std::uint64_t last_id_ = 0;
+  std::uint64_t live_ = 0, live_managed_ = 0;
+  std::uint64_t need_peak_ = 0, need_peak_managed_ = 0;
+};
+
+}  // namespace pooch::tracker
