@@ -16,15 +16,20 @@ HostArena::~HostArena() {
 
 void HostArena::insert(HostExtent extent) {
   free_bytes_ += extent.bytes;
-  auto [it, fresh] = free_.emplace(extent.memory, extent.bytes);
-  // Pieces are separate allocations of the driver; that two happen to touch does no harm to a copy.
-  if (const auto next = std::next(it); next != free_.end() && it->first + it->second == next->first) {
+  const auto it = free_.emplace(extent.memory, extent.bytes).first;
+  // Pieces are allocations of their own: a copy must not run from one into another that happens to touch it.
+  const auto joins = [this](const auto& left, const auto& right) {
+    return left.first + left.second == right.first &&
+           std::none_of(pieces_.begin(), pieces_.end(),
+                        [&](const HostExtent& p) { return p.memory == right.first; });
+  };
+  if (const auto next = std::next(it); next != free_.end() && joins(*it, *next)) {
     it->second += next->second;
     free_.erase(next);
   }
   if (it == free_.begin()) return;
   const auto before = std::prev(it);
-  if (before->first + before->second != it->first) return;
+  if (!joins(*before, *it)) return;
   before->second += it->second;
   free_.erase(it);
 }

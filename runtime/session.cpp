@@ -66,6 +66,12 @@ struct Session::Impl {
   void note_use(Work& w, StreamIndex stream, bool succeeded);
   void report_failure(const char* where, const Error& why);
   void report_full(std::uint64_t bytes);
+  // What passed-through memory takes when `more` is charged too. The driver packs small allocations in pages of its
+  // own, not necessarily as tightly as their sum: one page of slack.
+  std::uint64_t outside_with(std::uint64_t more) const {
+    const std::uint64_t charged = outside_bytes + more;
+    return charged == 0 ? 0 : round_up(charged, page) + page;
+  }
   std::uint64_t occupied() const { return live_bytes + pool.outside(); }
 
   const Config config;
@@ -83,7 +89,7 @@ struct Session::Impl {
   std::optional<Residency> residency;
   std::optional<Demand> demand;
   std::uint64_t live_bytes = 0;     // managed allocations, rounded to pages
-  std::uint64_t outside_bytes = 0;  // passed-through allocations, not rounded
+  std::uint64_t outside_bytes = 0;  // what passed-through allocations are charged
   std::uint64_t serial = 0;         // gatherings so far: the clock of staleness
   std::atomic<bool> failure_reported{false}, full_reported{false};
 };
@@ -205,15 +211,23 @@ Status Session::free(Address address, std::optional<StreamHandle> stream) {
 Status Session::admit_pass_through(std::uint64_t bytes) {
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
-  const std::uint64_t now = round_up(s.outside_bytes + bytes, page);
+  const std::uint64_t now = s.outside_with(pass_through_charge(bytes));
   const std::uint64_t more = now - s.pool.outside();
-  if (more > s.pool.limit() || s.occupied() + more > s.limits.cap + s.limits.host_budget) {
+  if (now > s.limits.cap) {
+    if (!s.full_reported.exchange(true))
+      log::error(
+          "{} of small allocations cannot leave the device: the smallest cap that works is {} ({} MiB); it "
+          "is {}",
+          format_bytes(s.outside_bytes + bytes), format_bytes(now), now / MiB, format_bytes(s.limits.cap));
+    return Error{ErrorCode::out_of_memory, "the cap is exhausted"};
+  }
+  if (s.occupied() + more > s.limits.cap + s.limits.host_budget) {
     s.report_full(bytes);
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
   if (const auto made = s.demand->make_room(more, ++s.serial, lock); !made) return made.error();
-  s.outside_bytes += bytes;
-  return s.pool.set_outside(round_up(s.outside_bytes, page));
+  s.outside_bytes += pass_through_charge(bytes);
+  return s.pool.set_outside(s.outside_with(0));
 }
 
 void Session::passed_through(Address address, std::uint64_t bytes, bool by_program) {
@@ -223,8 +237,8 @@ void Session::passed_through(Address address, std::uint64_t bytes, bool by_progr
 
 void Session::pass_through_failed(std::uint64_t bytes) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->outside_bytes -= bytes;
-  (void)impl_->pool.set_outside(round_up(impl_->outside_bytes, page));
+  impl_->outside_bytes -= pass_through_charge(bytes);
+  (void)impl_->pool.set_outside(impl_->outside_with(0));
 }
 
 void Session::pass_through_freed(Address address) {
@@ -232,9 +246,9 @@ void Session::pass_through_freed(Address address) {
   auto& allocations = impl_->tracker.allocations();
   const tracker::Allocation* gone = allocations.starting_at(address);
   if (gone == nullptr || gone->managed) return;
-  impl_->outside_bytes -= gone->bytes;
+  impl_->outside_bytes -= pass_through_charge(gone->bytes);
   allocations.remove(address);
-  (void)impl_->pool.set_outside(round_up(impl_->outside_bytes, page));
+  (void)impl_->pool.set_outside(impl_->outside_with(0));
 }
 
 // --- queries

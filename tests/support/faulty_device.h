@@ -14,6 +14,8 @@ enum class Fault : std::uint8_t {
   early_free,      // the n-th host wait returns at once, so memory moves while work still uses it
   double_mapping,  // the n-th new handle is one that is in use already
   hasty_reuse,     // the n-th question whether an event has finished is answered with yes, whatever the truth
+  shared_slot,     // the n-th copy to the host lands in the buffer that the latest copy from the host still
+                   // reads
 };
 
 class FaultyDevice final : public Device {
@@ -57,9 +59,12 @@ class FaultyDevice final : public Device {
   Status synchronize_all() override { return inner_.synchronize_all(); }
   Result<bool> capturing(StreamHandle stream) override { return inner_.capturing(stream); }
   Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override {
-    return inner_.copy_out(to, from, bytes, stream);
+    const bool shared = bytes == last_in_bytes_ && strikes(Fault::shared_slot);
+    return inner_.copy_out(shared ? const_cast<std::byte*>(last_in_) : to, from, bytes, stream);
   }
   Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) override {
+    last_in_ = from;
+    last_in_bytes_ = bytes;
     return inner_.copy_in(to, from, bytes, stream);
   }
 
@@ -74,6 +79,8 @@ class FaultyDevice final : public Device {
   std::uint64_t countdown_;
   bool struck_ = false;
   std::map<std::uint64_t, PhysicalHandle> last_created_;
+  const std::byte* last_in_ = nullptr;
+  std::uint64_t last_in_bytes_ = 0;
 };
 
 }  // namespace pooch::test

@@ -16,7 +16,7 @@
 
 namespace pooch::test {
 
-class LazyDevice final : public Device {
+class LazyDevice : public Device {
  public:
   explicit LazyDevice(std::uint64_t memory, unsigned seed = 1) : memory_(memory), random_(seed) {}
 

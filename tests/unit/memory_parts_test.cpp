@@ -118,6 +118,32 @@ TEST(HostArena, ASlotIsNotHandedOutWhileACopyMayStillReadIt) {
   EXPECT_TRUE(arena.allocate(2 * MiB));
 }
 
+TEST(HostArena, NoExtentRunsFromOnePieceIntoAnother) {
+  // Pieces of this device follow each other without a gap.
+  struct Adjacent final : test::LazyDevice {
+    using LazyDevice::LazyDevice;
+    std::vector<std::byte> memory = std::vector<std::byte>(std::size_t{1024} * MiB);
+    std::uint64_t used = 0;
+    Result<std::byte*> host_allocate(std::uint64_t bytes) override {
+      used += bytes;
+      return memory.data() + used - bytes;
+    }
+    Status host_free(std::byte* /*memory*/) override { return Done{}; }
+  } device(512 * MiB);
+  StreamOrder order(device);
+  HostArena arena(device, order, 1024 * MiB);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<HostSlot> slots;
+    for (int i = 0; i < 8; ++i) slots.push_back(*arena.allocate((i % 2 ? 128 : 96) * MiB));
+    for (const HostSlot& slot : slots)
+      for (const HostExtent& e : slot) {
+        const auto offset = static_cast<std::uint64_t>(e.memory - device.memory.data());
+        EXPECT_EQ(offset / (256 * MiB), (offset + e.bytes - 1) / (256 * MiB)) << "pieces are 256 MiB long";
+      }
+    for (HostSlot& slot : slots) arena.free(std::move(slot), Mark{});
+  }
+}
+
 TEST(StreamOrder, AWaitIsIssuedOnceAndNotWithinOneStream) {
   LazyDevice device(512 * MiB);
   StreamOrder order(device);

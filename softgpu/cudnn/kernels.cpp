@@ -1,0 +1,40 @@
+#include "softgpu/cudnn/kernels.h"
+
+#include <iterator>
+
+#include "softgpu/cudnn/activation.h"
+#include "softgpu/cudnn/batch_norm.h"
+#include "softgpu/cudnn/convolution.h"
+#include "softgpu/cudnn/elementwise.h"
+#include "softgpu/cudnn/pooling.h"
+#include "softgpu/cudnn/softmax.h"
+
+namespace softgpu::cudnn {
+
+KernelLibrary& kernels() {
+  static constexpr KernelEntry entries[] = {
+      kernel_entry<ConvForward>(),
+      kernel_entry<ConvBackwardData>(),
+      kernel_entry<ConvBackwardFilter>(),
+      kernel_entry<ConvBackwardBias>(),
+      kernel_entry<ConvBiasActivation>(),
+      kernel_entry<BatchNormForwardTraining>(),
+      kernel_entry<BatchNormForwardInference>(),
+      kernel_entry<BatchNormBackward>(),
+      kernel_entry<ActivationForward>(),
+      kernel_entry<ActivationBackward>(),
+      kernel_entry<PoolingForward>(),
+      kernel_entry<PoolingBackward>(),
+      kernel_entry<SoftmaxForward>(),
+      kernel_entry<SoftmaxBackward>(),
+      kernel_entry<AddTensor>(),
+      kernel_entry<OpTensor>(),
+      kernel_entry<ScaleTensor>(),
+      kernel_entry<SetTensor>(),
+  };
+  static constexpr Image image{.count = std::size(entries), .kernels = entries};
+  static auto* const library = new KernelLibrary(image);  // outlives every user
+  return *library;
+}
+
+}  // namespace softgpu::cudnn

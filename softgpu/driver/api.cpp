@@ -1,0 +1,41 @@
+#include "softgpu/driver/api.h"
+
+namespace softgpu {
+
+Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(called), m(machine()) {
+  if (in_host_function()) {
+    status = CUDA_ERROR_NOT_PERMITTED;
+    return;
+  }
+  if (m == nullptr) {
+    status = CUDA_ERROR_NOT_INITIALIZED;
+    return;
+  }
+  lock = Lock(m->scheduler.mutex);
+  if (m->exited) {
+    status = CUDA_ERROR_DEINITIALIZED;
+    return;
+  }
+  number = ++m->statistics.api_calls;
+  m->scheduler.now += m->model().api + (cost != nullptr ? m->model().*cost : 0);
+  const std::vector<Context*>& stack = context_stack();
+  context = stack.empty() ? nullptr : stack.back();
+  if (m->violations.sticky() && (needs & even_after_error) == 0) {
+    status = CUDA_ERROR_ILLEGAL_ADDRESS;
+  } else if ((needs & needs_context) != 0) {
+    if (context == nullptr) {
+      status = CUDA_ERROR_INVALID_CONTEXT;
+    } else if (!context->alive) {
+      status = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
+  }
+}
+
+Work Call::work() const {
+  Work work;
+  work.by.name = name;
+  work.by.call = number;
+  return work;
+}
+
+}  // namespace softgpu

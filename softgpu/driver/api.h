@@ -1,0 +1,52 @@
+// What every exported function shares. An export takes the one lock, is counted and costs time, and fails
+// where the driver is not up, the context is gone, the caller is a host function, or a violation has made all
+// calls fail. Then it asks the machine; it holds no logic of its own beyond reading its arguments.
+#pragma once
+
+// All prototypes, the older ABIs and the per-thread variants included, so that the compiler compares them
+// with ours.
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include "softgpu/driver/machine.h"
+
+// Defines an exported function, and a hidden name for the very same code, which proc_address.cpp uses: a
+// preloaded library that exports the name too must not get between.
+#define SOFTGPU_EXPORT(name)                                                                      \
+  extern "C" __attribute__((visibility("hidden"), alias(#name))) decltype(::name) softgpu_##name; \
+  extern "C" __attribute__((visibility("default"))) CUresult name
+
+namespace softgpu {
+
+enum Needs : unsigned {
+  needs_driver = 0,      // cuInit
+  needs_context = 1,     // and a current context
+  even_after_error = 2,  // works after a violation
+};
+
+// One call: holds the lock from construction on.
+class Call {
+ public:
+  explicit Call(const char* name, unsigned needs = needs_context, Nanoseconds Model::*cost = nullptr);
+
+  CUresult status = CUDA_SUCCESS;  // where not success, return it at once
+  const char* name;
+  std::uint64_t number = 0;
+  Machine* m = nullptr;
+  Context* context = nullptr;
+  Lock lock;
+
+  Memory::Caller caller() const { return {name, number, context}; }
+  Access host_access() const { return m->scheduler.host_access(name, number); }
+  Work work() const;
+  // The result of a call that has waited for the device.
+  CUresult waited() const { return m->violations.sticky() ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS; }
+};
+
+#define SOFTGPU_CALL(...)                              \
+  Call call(__VA_ARGS__);                              \
+  if (call.status != CUDA_SUCCESS) return call.status; \
+  [[maybe_unused]] Machine& m = *call.m
+
+}  // namespace softgpu

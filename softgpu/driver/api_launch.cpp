@@ -1,0 +1,128 @@
+// Kernel launches. Parameters are copied at the call, whichever form they come in.
+#include <cstring>
+
+#include "softgpu/driver/api.h"
+
+using namespace softgpu;
+
+namespace {
+
+struct Grid {
+  unsigned grid[3], block[3], shared;
+};
+
+// A launch's own copy of its parameters.
+struct Parameters {
+  std::vector<std::byte> bytes;
+  std::vector<const void*> pointers;
+};
+
+// The packed buffer of the `extra` form; null where it is malformed.
+const std::byte* packed(void** extra, std::size_t& size) {
+  const std::byte* buffer = nullptr;
+  size = 0;
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+      buffer = static_cast<const std::byte*>(extra[1]);
+    } else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) {
+      size = *static_cast<const std::size_t*>(extra[1]);
+    } else {
+      return nullptr;
+    }
+  }
+  return buffer;
+}
+
+bool copy_parameters(const Kernel& kernel, void** params, void** extra, Parameters& out) {
+  const KernelEntry& entry = *kernel.entry;
+  // Offsets are multiples of 8 at most, and so is the buffer's address.
+  out.bytes.resize(kernel.packed_bytes);
+  if (entry.param_count > 0) {
+    if ((params != nullptr) == (extra != nullptr)) return false;
+    if (extra != nullptr) {
+      std::size_t size = 0;
+      const std::byte* const buffer = packed(extra, size);
+      if (buffer == nullptr || size < kernel.packed_bytes) return false;
+      std::memcpy(out.bytes.data(), buffer, kernel.packed_bytes);
+    } else {
+      for (std::uint32_t i = 0; i < entry.param_count; ++i) {
+        if (params[i] == nullptr) return false;
+        std::memcpy(out.bytes.data() + kernel.offsets[i], params[i], entry.param_sizes[i]);
+      }
+    }
+  }
+  for (const std::uint32_t offset : kernel.offsets) out.pointers.push_back(out.bytes.data() + offset);
+  return true;
+}
+
+bool grid_fits(const Grid& g) {
+  for (int i = 0; i < 3; ++i) {
+    if (g.grid[i] == 0 || g.block[i] == 0) return false;
+  }
+  return g.grid[0] <= 2147483647u && g.grid[1] <= 65535 && g.grid[2] <= 65535 && g.block[0] <= 1024 &&
+         g.block[1] <= 1024 && g.block[2] <= 64 &&
+         std::uint64_t{g.block[0]} * g.block[1] * g.block[2] <= 1024;
+}
+
+CUresult launch(const char* name, bool per_thread, CUfunction function, const Grid& grid, CUstream in,
+                void** params, void** extra) {
+  SOFTGPU_CALL(name, needs_context, &Model::launch);
+  const Kernel* const kernel = m.modules.kernel(function);
+  const StreamPtr stream = m.stream(in, per_thread, call.context);
+  if (kernel == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  auto parameters = std::make_shared<Parameters>();
+  if (!grid_fits(grid) || !copy_parameters(*kernel, params, extra, *parameters))
+    return CUDA_ERROR_INVALID_VALUE;
+  Footprint footprint;
+  kernel->entry->footprint(parameters->pointers.data(), footprint);
+  Work work = call.work();
+  work.by.name = kernel->name;
+  work.engine = Engine::compute;
+  work.duration = m.cost.kernel(footprint.kind, footprint.flops, footprint.bytes);
+  work.touches = std::move(footprint.touches);
+  if (m.compute()) {
+    work.run = [run = kernel->entry->run, parameters] { run(parameters->pointers.data()); };
+  }
+  ++m.statistics.kernels;
+  m.scheduler.submit(call.lock, stream, std::move(work));
+  return CUDA_SUCCESS;
+}
+
+CUresult launch_ex(const char* name, bool per_thread, const CUlaunchConfig* config, CUfunction function,
+                   void** params, void** extra) {
+  if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Grid grid{{config->gridDimX, config->gridDimY, config->gridDimZ},
+                  {config->blockDimX, config->blockDimY, config->blockDimZ},
+                  config->sharedMemBytes};
+  return launch(name, per_thread, function, grid, config->hStream, params, extra);
+}
+
+}  // namespace
+
+SOFTGPU_EXPORT(cuLaunchKernel)
+(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+ CUstream s, void** params, void** extra) {
+  return launch(__func__, false, f, Grid{{gx, gy, gz}, {bx, by, bz}, shared}, s, params, extra);
+}
+SOFTGPU_EXPORT(cuLaunchKernel_ptsz)
+(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+ CUstream s, void** params, void** extra) {
+  return launch(__func__, true, f, Grid{{gx, gy, gz}, {bx, by, bz}, shared}, s, params, extra);
+}
+SOFTGPU_EXPORT(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction f, void** params, void** extra) {
+  return launch_ex(__func__, false, config, f, params, extra);
+}
+SOFTGPU_EXPORT(cuLaunchKernelEx_ptsz)
+(const CUlaunchConfig* config, CUfunction f, void** params, void** extra) {
+  return launch_ex(__func__, true, config, f, params, extra);
+}
+SOFTGPU_EXPORT(cuLaunchCooperativeKernel)
+(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+ CUstream s, void** params) {
+  return launch(__func__, false, f, Grid{{gx, gy, gz}, {bx, by, bz}, shared}, s, params, nullptr);
+}
+SOFTGPU_EXPORT(cuLaunchCooperativeKernel_ptsz)
+(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+ CUstream s, void** params) {
+  return launch(__func__, true, f, Grid{{gx, gy, gz}, {bx, by, bz}, shared}, s, params, nullptr);
+}

@@ -1,0 +1,286 @@
+// Libraries, modules, kernels and functions: handles over loaded images.
+#include "softgpu/driver/api.h"
+
+using namespace softgpu;
+
+namespace {
+
+Library* library_of(CUlibrary library) {
+  return reinterpret_cast<Library*>(library);
+}
+Library* library_of(CUmodule module) {
+  return reinterpret_cast<Library*>(module);
+}
+CUfunction function_of(Kernel* kernel) {
+  return reinterpret_cast<CUfunction>(&kernel->function);
+}
+CUkernel kernel_of(Kernel* kernel) {
+  return reinterpret_cast<CUkernel>(kernel);
+}
+
+CUresult load_module(const char* name, CUmodule* out, const void* image) {
+  SOFTGPU_CALL(name, needs_context, &Model::module);
+  Library* library = nullptr;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult loaded = m.modules.load(image, &library);
+  if (loaded == CUDA_SUCCESS) *out = reinterpret_cast<CUmodule>(library);
+  return loaded;
+}
+
+Kernel* find(Machine& m, Library* library, const char* name) {
+  if (!m.modules.known(library) || name == nullptr) return nullptr;
+  const auto found = library->kernels.find(name);
+  return found == library->kernels.end() ? nullptr : found->second.get();
+}
+
+CUresult get_name(const char* call_name, const char** out, const void* handle) {
+  SOFTGPU_CALL(call_name, needs_driver);
+  const Kernel* const kernel = m.modules.kernel(handle);
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = kernel->name;
+  return CUDA_SUCCESS;
+}
+
+// Past the last parameter: CUDA_ERROR_INVALID_VALUE, which is how callers find the end.
+CUresult get_param(const char* name, const void* handle, std::size_t index, std::size_t* offset,
+                   std::size_t* size) {
+  SOFTGPU_CALL(name, needs_driver);
+  const Kernel* const kernel = m.modules.kernel(handle);
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (offset == nullptr || index >= kernel->entry->param_count) return CUDA_ERROR_INVALID_VALUE;
+  *offset = kernel->offsets[index];
+  if (size != nullptr) *size = kernel->entry->param_sizes[index];
+  return CUDA_SUCCESS;
+}
+
+CUresult get_attribute(const char* name, int* out, CUfunction_attribute attribute, const void* handle) {
+  SOFTGPU_CALL(name, needs_driver);
+  const Kernel* const kernel = m.modules.kernel(handle);
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (const auto set = kernel->attributes.find(attribute); set != kernel->attributes.end()) {
+    *out = set->second;
+    return CUDA_SUCCESS;
+  }
+  const int capability = m.model().compute_major * 10 + m.model().compute_minor;
+  switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *out = 1024;
+      break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *out = 32;
+      break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *out = capability;
+      break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      *out = 49152;
+      break;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      *out = -1;
+      break;
+    default:
+      *out = 0;
+      break;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult set_attribute(const char* name, const void* handle, CUfunction_attribute attribute, int value) {
+  SOFTGPU_CALL(name, needs_driver);
+  Kernel* const kernel = m.modules.kernel(handle);
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
+      attribute != CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  kernel->attributes[attribute] = value;
+  return CUDA_SUCCESS;
+}
+
+template <typename Handle, typename Make>
+CUresult enumerate(const char* name, Library* library, Handle* out, unsigned capacity, Make make) {
+  SOFTGPU_CALL(name, needs_driver);
+  if (!m.modules.known(library)) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  unsigned at = 0;
+  for (const auto& [key, kernel] : library->kernels) {
+    if (at == capacity) break;
+    out[at++] = make(kernel.get());
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult count(const char* name, Library* library, unsigned* out) {
+  SOFTGPU_CALL(name, needs_driver);
+  if (!m.modules.known(library)) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = static_cast<unsigned>(library->kernels.size());
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SOFTGPU_EXPORT(cuLibraryLoadData)
+(CUlibrary* out, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*, void**, unsigned) {
+  SOFTGPU_CALL(__func__, needs_driver, &Model::module);
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Library* library = nullptr;
+  const CUresult loaded = m.modules.load(code, &library);
+  if (loaded == CUDA_SUCCESS) *out = reinterpret_cast<CUlibrary>(library);
+  return loaded;
+}
+
+SOFTGPU_EXPORT(cuLibraryUnload)(CUlibrary library) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  return m.modules.unload(library_of(library)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+SOFTGPU_EXPORT(cuLibraryGetKernel)(CUkernel* out, CUlibrary library, const char* name) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  if (!m.modules.known(library_of(library))) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Kernel* const kernel = find(m, library_of(library), name);
+  if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
+  *out = kernel_of(kernel);
+  return CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuLibraryGetKernelCount)(unsigned* out, CUlibrary library) {
+  return count(__func__, library_of(library), out);
+}
+
+SOFTGPU_EXPORT(cuLibraryEnumerateKernels)(CUkernel* out, unsigned capacity, CUlibrary library) {
+  return enumerate(__func__, library_of(library), out, capacity, kernel_of);
+}
+
+// A library's module is the library itself here.
+SOFTGPU_EXPORT(cuLibraryGetModule)(CUmodule* out, CUlibrary library) {
+  SOFTGPU_CALL(__func__);
+  if (!m.modules.known(library_of(library))) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUmodule>(library);
+  return CUDA_SUCCESS;
+}
+
+// Images carry no variables.
+SOFTGPU_EXPORT(cuLibraryGetGlobal)(CUdeviceptr*, size_t*, CUlibrary library, const char*) {
+  SOFTGPU_CALL(__func__);
+  return m.modules.known(library_of(library)) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
+}
+
+SOFTGPU_EXPORT(cuKernelGetFunction)(CUfunction* out, CUkernel handle) {
+  SOFTGPU_CALL(__func__);
+  Kernel* const kernel = m.modules.kernel(handle);
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = function_of(kernel);
+  return CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuKernelGetLibrary)(CUlibrary* out, CUkernel handle) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  const Kernel* const kernel = m.modules.kernel(handle);
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUlibrary>(kernel->library);
+  return CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuKernelGetName)(const char** out, CUkernel kernel) {
+  return get_name(__func__, out, kernel);
+}
+SOFTGPU_EXPORT(cuFuncGetName)(const char** out, CUfunction function) {
+  return get_name(__func__, out, function);
+}
+SOFTGPU_EXPORT(cuKernelGetParamInfo)(CUkernel kernel, size_t index, size_t* offset, size_t* size) {
+  return get_param(__func__, kernel, index, offset, size);
+}
+SOFTGPU_EXPORT(cuFuncGetParamInfo)(CUfunction function, size_t index, size_t* offset, size_t* size) {
+  return get_param(__func__, function, index, offset, size);
+}
+SOFTGPU_EXPORT(cuFuncGetAttribute)(int* out, CUfunction_attribute attribute, CUfunction function) {
+  return get_attribute(__func__, out, attribute, function);
+}
+SOFTGPU_EXPORT(cuKernelGetAttribute)
+(int* out, CUfunction_attribute attribute, CUkernel kernel, CUdevice device) {
+  return device != 0 ? CUDA_ERROR_INVALID_DEVICE : get_attribute(__func__, out, attribute, kernel);
+}
+SOFTGPU_EXPORT(cuFuncSetAttribute)(CUfunction function, CUfunction_attribute attribute, int value) {
+  return set_attribute(__func__, function, attribute, value);
+}
+SOFTGPU_EXPORT(cuKernelSetAttribute)
+(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
+  return device != 0 ? CUDA_ERROR_INVALID_DEVICE : set_attribute(__func__, kernel, attribute, value);
+}
+
+SOFTGPU_EXPORT(cuFuncGetModule)(CUmodule* out, CUfunction function) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  const Kernel* const kernel = m.modules.kernel(function);
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUmodule>(kernel->library);
+  return CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuFuncSetCacheConfig)(CUfunction function, CUfunc_cache) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  return m.modules.kernel(function) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuFuncLoad)(CUfunction function) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  return m.modules.kernel(function) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuFuncIsLoaded)(CUfunctionLoadingState* state, CUfunction function) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  if (m.modules.kernel(function) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *state = CU_FUNCTION_LOADING_STATE_LOADED;
+  return CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuModuleLoadData)(CUmodule* out, const void* image) {
+  return load_module(__func__, out, image);
+}
+SOFTGPU_EXPORT(cuModuleLoadDataEx)(CUmodule* out, const void* image, unsigned, CUjit_option*, void**) {
+  return load_module(__func__, out, image);
+}
+
+SOFTGPU_EXPORT(cuModuleUnload)(CUmodule module) {
+  SOFTGPU_CALL(__func__);
+  return m.modules.unload(library_of(module)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+SOFTGPU_EXPORT(cuModuleGetFunction)(CUfunction* out, CUmodule module, const char* name) {
+  SOFTGPU_CALL(__func__);
+  if (!m.modules.known(library_of(module))) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Kernel* const kernel = find(m, library_of(module), name);
+  if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
+  *out = function_of(kernel);
+  return CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuModuleGetFunctionCount)(unsigned* out, CUmodule module) {
+  return count(__func__, library_of(module), out);
+}
+
+SOFTGPU_EXPORT(cuModuleEnumerateFunctions)(CUfunction* out, unsigned capacity, CUmodule module) {
+  return enumerate(__func__, library_of(module), out, capacity, function_of);
+}
+
+SOFTGPU_EXPORT(cuModuleGetGlobal_v2)(CUdeviceptr*, size_t*, CUmodule module, const char*) {
+  SOFTGPU_CALL(__func__);
+  return m.modules.known(library_of(module)) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
+}
+
+SOFTGPU_EXPORT(cuModuleGetLoadingMode)(CUmoduleLoadingMode* mode) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *mode = CU_MODULE_LAZY_LOADING;
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,123 @@
+// Virtual memory management.
+#include "softgpu/driver/api.h"
+
+using namespace softgpu;
+
+namespace {
+
+CUresult check(const CUmemAllocationProp* prop) {
+  if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  // No host memory at device addresses: attribute 141 says so.
+  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (prop->location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SOFTGPU_EXPORT(cuMemGetAllocationGranularity)
+(size_t* out, const CUmemAllocationProp* prop, CUmemAllocationGranularity_flags option) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  if (out == nullptr ||
+      (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (const CUresult bad = check(prop); bad != CUDA_SUCCESS) return bad;
+  *out = granule;
+  return CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuMemAddressReserve)
+(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
+  SOFTGPU_CALL(__func__, needs_driver, &Model::reserve);
+  ++m.statistics.vmm_calls;
+  if (out == nullptr || bytes == 0 || bytes % granule != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((alignment & (alignment - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  const auto base = m.addresses.reserve(bytes, alignment, hint);
+  if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = *base;
+  return CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuMemAddressFree)(CUdeviceptr base, size_t bytes) {
+  SOFTGPU_CALL(__func__, needs_driver, &Model::reserve);
+  ++m.statistics.vmm_calls;
+  return m.addresses.unreserve(base, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+SOFTGPU_EXPORT(cuMemCreate)
+(CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllocationProp* prop, unsigned long long flags) {
+  SOFTGPU_CALL(__func__, needs_driver, &Model::create);
+  ++m.statistics.vmm_calls;
+  if (out == nullptr || bytes == 0 || bytes % granule != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult bad = check(prop); bad != CUDA_SUCCESS) return bad;
+  return m.memory.create(call.lock, call.caller(), bytes, *prop, out);
+}
+
+SOFTGPU_EXPORT(cuMemRelease)(CUmemGenericAllocationHandle handle) {
+  SOFTGPU_CALL(__func__, needs_driver, &Model::destroy);
+  ++m.statistics.vmm_calls;
+  return m.memory.release(call.caller(), handle);
+}
+
+SOFTGPU_EXPORT(cuMemMap)
+(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  SOFTGPU_CALL(__func__, needs_driver, &Model::map);
+  ++m.statistics.vmm_calls;
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  return m.memory.map(call.caller(), at, bytes, offset, handle);
+}
+
+SOFTGPU_EXPORT(cuMemUnmap)(CUdeviceptr at, size_t bytes) {
+  SOFTGPU_CALL(__func__, needs_driver, &Model::unmap);
+  ++m.statistics.vmm_calls;
+  return m.memory.unmap(call.caller(), at, bytes);
+}
+
+SOFTGPU_EXPORT(cuMemSetAccess)
+(CUdeviceptr at, size_t bytes, const CUmemAccessDesc* descriptors, size_t count) {
+  SOFTGPU_CALL(__func__, needs_driver, &Model::set_access);
+  ++m.statistics.vmm_calls;
+  if (descriptors == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i) {
+    const CUmemAccessDesc& d = descriptors[i];
+    if (d.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+    if (d.location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (d.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && d.flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        d.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (const CUresult bad = m.memory.set_access(call.caller(), at, bytes, d.flags); bad != CUDA_SUCCESS)
+      return bad;
+  }
+  return CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuMemGetAccess)
+(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr address) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  const Object* object = m.addresses.find(address);
+  if (object == nullptr || object->kind != ObjectKind::mapping) return CUDA_ERROR_INVALID_VALUE;
+  *flags = object->writable   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+           : object->readable ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                              : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuMemGetAllocationPropertiesFromHandle)
+(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  const Handle* const known = m.memory.find_handle(handle);
+  if (prop == nullptr || known == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *prop = known->prop;
+  return CUDA_SUCCESS;
+}
+
+SOFTGPU_EXPORT(cuMemRetainAllocationHandle)(CUmemGenericAllocationHandle* out, void* address) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return m.memory.retain(reinterpret_cast<std::uint64_t>(address), out);
+}

@@ -1,0 +1,150 @@
+#include "softgpu/driver/machine.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <system_error>
+
+namespace softgpu {
+namespace {
+
+std::atomic<Machine*> the_machine{nullptr};
+std::mutex starting;
+
+// A child has no device: its threads, and the memory it would share with us, are ours.
+void in_child() {
+  the_machine = nullptr;
+}
+
+// False where SOFTGPU_SEED is set and no number.
+bool seed_from_environment(std::optional<std::uint64_t>& seed) {
+  const char* text = std::getenv("SOFTGPU_SEED");
+  if (text == nullptr || *text == '\0') return true;
+  char* end = nullptr;
+  seed = std::strtoull(text, &end, 10);
+  return *text >= '0' && *text <= '9' && *end == '\0';
+}
+
+void at_exit() {
+  Machine* const m = machine();
+  if (m == nullptr) return;
+  Lock lock(m->scheduler.mutex);
+  m->exited = true;
+  m->scheduler.stop(lock);
+  const char* path = std::getenv("SOFTGPU_REPORT");
+  if (path == nullptr || *path == '\0') return;
+  std::ofstream file(path);
+  file << report_json(*m);
+  file.flush();
+  if (!file) fmt::print(stderr, "softgpu: SOFTGPU_REPORT='{}': cannot be written\n", path);
+}
+
+// One per thread and context: what 0 means in the per-thread variants.
+std::map<Context*, StreamPtr>& thread_streams() {
+  thread_local std::map<Context*, StreamPtr> streams;
+  return streams;
+}
+
+}  // namespace
+
+Machine::Machine(const Choice& chosen, std::optional<std::uint64_t> seed)
+    : choice(chosen),
+      cost(choice.model),
+      host(choice.model.host_bytes),
+      physical(choice.model.memory_bytes, chosen.mode == Mode::compute),
+      checker(addresses, host, physical, violations),
+      scheduler(choice.model, checker, violations, seed),
+      memory(addresses, physical, checker, scheduler, violations) {}
+
+StreamPtr Machine::stream(CUstream handle, bool per_thread, Context* context) {
+  if (handle == CU_STREAM_LEGACY || (handle == nullptr && !per_thread))
+    return context ? context->legacy : nullptr;
+  if (handle == CU_STREAM_PER_THREAD || handle == nullptr) {
+    if (context == nullptr) return nullptr;
+    StreamPtr& stream = thread_streams()[context];
+    if (!stream) stream = scheduler.add_stream(context, CU_STREAM_DEFAULT, 0);
+    return stream;
+  }
+  const auto found = streams.find(handle);
+  return found == streams.end() ? nullptr : found->second;
+}
+
+Context* Machine::create_context(unsigned flags, bool is_primary) {
+  auto made = std::make_unique<Context>();
+  Context* const context = made.get();
+  context->flags = flags;
+  context->primary = is_primary;
+  context->id = contexts.size() + 1;
+  context->legacy = scheduler.add_stream(context, CU_STREAM_DEFAULT, 0);
+  context->legacy->legacy = true;
+  contexts.emplace(context, std::move(made));
+  return context;
+}
+
+void Machine::destroy_context(Lock& lock, Context* context, const char* name, std::uint64_t call) {
+  scheduler.wait_context(lock, context);
+  memory.free_all({name, call, context});
+  for (auto i = streams.begin(); i != streams.end();) {
+    i = i->second->context == context ? streams.erase(i) : std::next(i);
+  }
+  for (auto i = events.begin(); i != events.end();) {
+    i = i->second->context == context ? events.erase(i) : std::next(i);
+  }
+  for (const StreamPtr& stream : scheduler.streams_of(context)) scheduler.retire(stream);
+  context->alive = false;
+  if (primary == context) primary = nullptr;
+}
+
+Machine* machine() {
+  return the_machine;
+}
+
+CUresult start_machine() {
+  const std::lock_guard<std::mutex> lock(starting);
+  if (machine() != nullptr) return CUDA_SUCCESS;
+  const char* value = std::getenv("SOFTGPU_DEVICE");
+  Choice choice;
+  std::string error;
+  std::optional<std::uint64_t> seed;
+  bool good = choose_device(value != nullptr && *value != '\0' ? value : "v100-pcie3", models_folder(),
+                            choice, error);
+  if (good && !seed_from_environment(seed)) {
+    error = fmt::format(
+        "softgpu: SOFTGPU_SEED='{}': no number; accepted: 0 to 2^64-1, or unset for submission order",
+        std::getenv("SOFTGPU_SEED"));
+    good = false;
+  }
+  if (!good) {
+    static bool said = false;
+    if (!said) fmt::print(stderr, "{}\n", error);
+    said = true;
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  try {
+    the_machine = new Machine(choice, seed);
+  } catch (const std::system_error& problem) {
+    fmt::print(stderr, "{}\n", problem.what());
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  static const bool registered = [] {
+    pthread_atfork(nullptr, nullptr, in_child);
+    // Handlers run last first: those of the program and its tools, registered after cuInit, still find a
+    // device.
+    std::atexit(at_exit);
+    return true;
+  }();
+  (void)registered;
+  return CUDA_SUCCESS;
+}
+
+std::vector<Context*>& context_stack() {
+  thread_local std::vector<Context*> stack;
+  return stack;
+}
+
+}  // namespace softgpu

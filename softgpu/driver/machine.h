@@ -1,0 +1,82 @@
+// The one device of this process and everything it holds. Made by the first cuInit and never destroyed:
+// programs call into drivers from their last destructors.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "softgpu/driver/address.h"
+#include "softgpu/driver/checker.h"
+#include "softgpu/driver/cost.h"
+#include "softgpu/driver/host_memory.h"
+#include "softgpu/driver/memory.h"
+#include "softgpu/driver/modules.h"
+#include "softgpu/driver/scheduler.h"
+
+namespace softgpu {
+
+struct Context {
+  unsigned flags = 0;
+  bool primary = false;
+  bool alive = true;
+  unsigned retained = 0;  // primary: cuDevicePrimaryCtxRetain less Release
+  std::uint64_t id = 0;
+  StreamPtr legacy;
+  std::map<CUlimit, std::size_t> limits;  // those that were set
+};
+
+struct Machine {
+  Machine(const Choice& choice, std::optional<std::uint64_t> seed);
+
+  const Model& model() const { return choice.model; }
+  bool compute() const { return choice.mode == Mode::compute; }
+  // The stream that a handle names; null where it names none. `per_thread`: what 0 means.
+  StreamPtr stream(CUstream handle, bool per_thread, Context* context);
+  Context* create_context(unsigned flags, bool primary);
+  // Waits for its work and frees what it holds.
+  void destroy_context(Lock& lock, Context* context, const char* name, std::uint64_t call);
+
+  Choice choice;
+  Cost cost;
+  Violations violations;
+  Statistics statistics;
+  AddressMap addresses;
+  HostMemory host;
+  PhysicalMemory physical;
+  Checker checker;
+  Scheduler scheduler;
+  Memory memory;
+  Modules modules;
+
+  std::map<CUstream, StreamPtr> streams;  // created by the program
+  std::map<CUevent, std::unique_ptr<Event>> events;
+  std::map<Context*, std::unique_ptr<Context>> contexts;  // dead ones too: handles are never reused
+  Context* primary = nullptr;
+  unsigned primary_flags = 0;
+  // Values of wait-values and write-values: in timing mode device memory holds none, and they order streams.
+  struct Cell {
+    std::uint64_t value = 0;
+    VectorClock clock;
+    Nanoseconds time = 0;
+  };
+  std::map<std::uint64_t, Cell> cells;
+  bool exited = false;  // past the report
+};
+
+// Null before cuInit succeeded, and in a forked child.
+Machine* machine();
+// Makes it. Prints one line where SOFTGPU_DEVICE cannot be understood.
+CUresult start_machine();
+std::string report_json(const Machine& machine);
+
+// The calling thread's stack of contexts.
+std::vector<Context*>& context_stack();
+
+}  // namespace softgpu

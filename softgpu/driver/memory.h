@@ -1,0 +1,106 @@
+// Allocations of every kind over physical memory and addresses: plain, stream-ordered, and virtual memory
+// management. Errors are the driver's own codes.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "softgpu/driver/address.h"
+#include "softgpu/driver/scheduler.h"
+#include "softgpu/driver/slab.h"
+
+namespace softgpu {
+
+// Physical memory of cuMemCreate. Given back when neither references nor mappings are left.
+struct Handle {
+  std::uint64_t id;
+  std::uint64_t bytes;
+  std::vector<Extent> extents;
+  CUmemAllocationProp prop;
+  unsigned references = 1;
+  unsigned mappings = 0;
+};
+
+struct Pool {
+  CUmemPoolProps props{};
+  SlabSpace slabs;
+  std::uint64_t used = 0, used_high = 0;          // live bytes as handed out
+  std::uint64_t reserved = 0, reserved_high = 0;  // granules they occupy
+  std::uint64_t release_threshold = 0;
+  int reuse_event = 1, reuse_opportunistic = 1, reuse_internal = 1;
+  bool destroyed = false;
+};
+
+class Memory {
+ public:
+  // Who asks: for messages and the order of things.
+  struct Caller {
+    const char* name;
+    std::uint64_t call;
+    Context* context;
+  };
+
+  Memory(AddressMap& addresses, PhysicalMemory& physical, Checker& checker, Scheduler& scheduler,
+         Violations& violations);
+
+  // --- plain
+  // ------------------------------------------------------------------------------------------------
+  CUresult allocate(Lock& lock, const Caller& caller, std::uint64_t bytes, CUdeviceptr* out);
+  // Waits for the device.
+  CUresult free(Lock& lock, const Caller& caller, CUdeviceptr address);
+
+  // --- stream-ordered
+  // ---------------------------------------------------------------------------------------
+  CUresult allocate_async(Lock& lock, const Caller& caller, std::uint64_t bytes, Pool& pool,
+                          const StreamPtr& stream, CUdeviceptr* out);
+  CUresult free_async(Lock& lock, const Caller& caller, CUdeviceptr address, const StreamPtr& stream);
+  Pool& default_pool() { return *default_pool_; }
+  Pool* current_pool() { return current_pool_; }
+  void set_current_pool(Pool* pool) { current_pool_ = pool; }
+  Pool* create_pool(const CUmemPoolProps& props);
+  Pool* find_pool(CUmemoryPool pool);  // null: no such pool
+  CUresult destroy_pool(Pool& pool);
+
+  // --- virtual memory management
+  // ----------------------------------------------------------------------------
+  CUresult create(Lock& lock, const Caller& caller, std::uint64_t bytes, const CUmemAllocationProp& prop,
+                  CUmemGenericAllocationHandle* out);
+  CUresult release(const Caller& caller, CUmemGenericAllocationHandle handle);
+  CUresult map(const Caller& caller, CUdeviceptr at, std::uint64_t bytes, std::uint64_t offset,
+               CUmemGenericAllocationHandle handle);
+  CUresult unmap(const Caller& caller, CUdeviceptr at, std::uint64_t bytes);
+  CUresult set_access(const Caller& caller, CUdeviceptr at, std::uint64_t bytes, CUmemAccess_flags flags);
+  CUresult retain(CUdeviceptr address, CUmemGenericAllocationHandle* out);
+  const Handle* find_handle(CUmemGenericAllocationHandle handle) const;
+
+  // Frees every allocation that a context made.
+  void free_all(const Caller& caller);
+
+ private:
+  std::optional<Claim> claim(Lock& lock, std::uint64_t bytes, const VectorClock& clock);
+  void host_waits_for(const std::vector<ReleasePtr>& releases);
+  CUresult place(Lock& lock, std::uint64_t bytes, const VectorClock& clock, Pool* pool, Object& object,
+                 std::vector<ReleasePtr>& releases);
+  void take_away(Object& object, const Access& by, const ReleasePtr& release);
+  CUresult bad_free(const Caller& caller, CUdeviceptr address);
+  void drop_if_unused(const std::shared_ptr<Handle>& handle, const Access& by);
+  bool whole_mappings(CUdeviceptr at, std::uint64_t bytes, std::vector<Object*>& out);
+  bool mapped_to_process() const { return physical_.descriptor() >= 0; }
+
+  AddressMap& addresses_;
+  PhysicalMemory& physical_;
+  Checker& checker_;
+  Scheduler& scheduler_;
+  Violations& violations_;
+  SlabSpace slabs_;
+  std::map<Pool*, std::unique_ptr<Pool>> pools_;
+  Pool* default_pool_;
+  Pool* current_pool_;
+  std::map<CUmemGenericAllocationHandle, std::shared_ptr<Handle>> handles_;
+  CUmemGenericAllocationHandle next_handle_ = 1;
+};
+
+}  // namespace softgpu

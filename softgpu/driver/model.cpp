@@ -1,0 +1,172 @@
+#include "softgpu/driver/model.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace softgpu {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts(1);
+  for (char c : text) {
+    if (c == at) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+std::string known_models(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names.empty() ? fmt::format("none found in '{}'", folder)
+                       : fmt::format("{}", fmt::join(names, ", "));
+}
+
+void read_costs(const json& costs, Model& m) {
+  auto get = [&](const char* key) { return static_cast<Nanoseconds>(costs.at(key).get<double>()); };
+  m.api = get("api");
+  m.launch = get("launch");
+  m.copy_submit = get("copy_submit");
+  m.event = get("event");
+  m.query = get("query");
+  m.synchronize = get("synchronize");
+  m.allocate = get("allocate");
+  m.free = get("free");
+  m.pool = get("pool");
+  m.create = get("vmm_create");
+  m.map = get("vmm_map");
+  m.set_access = get("vmm_set_access");
+  m.unmap = get("vmm_unmap");
+  m.destroy = get("vmm_destroy");
+  m.reserve = get("vmm_reserve");
+  m.context = get("context");
+  m.module = get("module");
+  m.host_function = get("host_function");
+  m.pin_call = get("pin_call");
+  m.pin_per_byte = costs.at("pin_per_gb").get<double>() / 1e9;
+}
+
+Model read_model(const fs::path& path) {
+  std::ifstream file(path);
+  const json j = json::parse(file);
+  Model m;
+  m.id = path.stem();
+  m.name = j.at("name");
+  m.compute_major = j.at("compute_capability").at(0);
+  m.compute_minor = j.at("compute_capability").at(1);
+  m.multiprocessors = j.at("multiprocessors");
+  m.clock_khz = j.at("clock_khz");
+  m.memory_clock_khz = j.at("memory_clock_khz");
+  m.memory_bus_bits = j.at("memory_bus_bits");
+  m.l2_bytes = j.at("l2_bytes");
+  m.memory_bytes = j.at("memory_bytes");
+  m.context_bytes = j.at("context_bytes");
+  m.host_bytes = j.at("host_bytes");
+  m.rates = j.at("flops_per_s");
+  m.bandwidths = j.at("bytes_per_s");
+  if (!m.rates.count("elementwise") || !m.bandwidths.count("elementwise")) {
+    throw std::runtime_error("rates need a row 'elementwise'");
+  }
+  m.to_device = j.at("link").at("to_device");
+  m.to_host = j.at("link").at("to_host");
+  m.host_copy = j.at("link").at("host_copy");
+  m.copy_latency = j.at("link").at("latency_ns");
+  m.launch_gap = j.at("launch_gap_ns");
+  read_costs(j.at("host_ns"), m);
+  return m;
+}
+
+bool set_option(const std::string& option, Choice& out) {
+  if (option == "compute" || option == "timing") {
+    out.mode = option == "compute" ? Mode::compute : Mode::timing;
+    return true;
+  }
+  constexpr const char* memory = "memory=";
+  std::uint64_t bytes = 0;
+  if (option.rfind(memory, 0) != 0 || !parse_bytes(option.substr(7), bytes) || bytes == 0) return false;
+  out.model.memory_bytes = bytes;
+  return true;
+}
+
+}  // namespace
+
+bool parse_bytes(const std::string& text, std::uint64_t& out) {
+  std::size_t digits = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
+  if (digits == 0 || digits > 18) return false;
+  const std::string unit = text.substr(digits);
+  unsigned shift = 0;
+  if (unit == "KiB") {
+    shift = 10;
+  } else if (unit == "MiB") {
+    shift = 20;
+  } else if (unit == "GiB") {
+    shift = 30;
+  } else if (unit == "TiB") {
+    shift = 40;
+  } else if (!unit.empty() && unit != "B") {
+    return false;
+  }
+  const std::uint64_t number = std::strtoull(text.c_str(), nullptr, 10);
+  if (number > (UINT64_MAX >> shift)) return false;
+  out = number << shift;
+  return true;
+}
+
+std::string models_folder() {
+  if (const char* folder = std::getenv("SOFTGPU_MODELS"); folder != nullptr && *folder != '\0') return folder;
+  static const int here = 0;
+  Dl_info info{};
+  if (dladdr(&here, &info) == 0 || info.dli_fname == nullptr) return "models";
+  std::error_code ignored;
+  const fs::path beside = fs::absolute(info.dli_fname, ignored).parent_path();
+  for (const fs::path& folder : {beside / "models", beside.parent_path() / "softgpu" / "models"}) {
+    if (fs::is_directory(folder, ignored)) return folder;
+  }
+  return beside / "models";
+}
+
+bool choose_device(const std::string& value, const std::string& folder, Choice& out, std::string& error) {
+  const std::vector<std::string> parts = split(value, ':');
+  const auto refuse = [&](const std::string& why) {
+    error = fmt::format(
+        "softgpu: SOFTGPU_DEVICE='{}': {}; accepted: MODEL[:compute|timing][:memory=BYTES], BYTES like 16GiB "
+        "or "
+        "80MiB, MODEL one of: {}",
+        value, why, known_models(folder));
+    return false;
+  };
+  const fs::path path = fs::path(folder) / (parts[0] + ".json");
+  std::error_code ignored;
+  if (parts[0].empty() || parts[0].find('/') != std::string::npos || !fs::exists(path, ignored)) {
+    return refuse(fmt::format("no model '{}'", parts[0]));
+  }
+  try {
+    out.model = read_model(path);
+  } catch (const std::exception& problem) {
+    return refuse(fmt::format("the model's file cannot be read ({})", problem.what()));
+  }
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (!set_option(parts[i], out)) return refuse(fmt::format("cannot understand '{}'", parts[i]));
+  }
+  return true;
+}
+
+}  // namespace softgpu

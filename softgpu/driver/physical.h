@@ -1,0 +1,76 @@
+// The device's physical memory: granules of 2 MiB out of a sparse memfd of the model's size (compute mode),
+// or out of nothing (timing mode). A range freed in stream order carries its release: whoever takes it next
+// must follow.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "softgpu/driver/clock.h"
+
+namespace softgpu {
+
+inline constexpr std::uint64_t granule = std::uint64_t{2} << 20;
+
+struct Extent {
+  std::uint64_t offset, bytes;  // physical
+};
+
+// Where in the order of things memory was given up.
+struct Release {
+  Access by;
+  VectorClock clock;
+  Nanoseconds time = 0;
+};
+using ReleasePtr = std::shared_ptr<const Release>;
+
+struct Claim {
+  std::vector<Extent> extents;
+  std::vector<ReleasePtr> releases;  // to be ordered after
+};
+
+class PhysicalMemory {
+ public:
+  // `backed`: with a memfd, to be mapped. Throws std::system_error where it cannot be made.
+  PhysicalMemory(std::uint64_t bytes, bool backed);
+  PhysicalMemory(const PhysicalMemory&) = delete;
+  PhysicalMemory& operator=(const PhysicalMemory&) = delete;
+
+  // `bytes`, a multiple of the granule, preferably contiguous and preferably ordered before `clock` already.
+  // Nothing where it is exhausted.
+  std::optional<Claim> claim(std::uint64_t bytes, const VectorClock& clock);
+  // Gives extents back. `release` null: ordered before everything to come.
+  void release(const std::vector<Extent>& extents, const ReleasePtr& release);
+  // Somebody wrote there: its pages exist, and mapping it again may take them all at once.
+  void touch(std::uint64_t begin, std::uint64_t end);
+  bool touched(const Extent& extent) const;
+  // Releases that the host has seen need no memory any more.
+  void settle(const VectorClock& host);
+
+  std::uint64_t capacity() const { return capacity_; }
+  std::uint64_t used() const { return used_; }
+  std::uint64_t peak() const { return peak_; }
+  int descriptor() const { return descriptor_; }
+
+ private:
+  struct Free {
+    std::uint64_t bytes;
+    ReleasePtr release;
+  };
+  using FreeMap = std::map<std::uint64_t, Free>;
+
+  void take(FreeMap::iterator from, std::uint64_t bytes, Claim& claim);
+  FreeMap::iterator join_neighbours(FreeMap::iterator at);
+  void retain(const Extent& extent);
+
+  std::uint64_t capacity_, used_ = 0, peak_ = 0;
+  int descriptor_ = -1;
+  FreeMap free_;
+  std::uint64_t retained_ = 0;  // bytes freed and not punched out yet, at most
+  std::vector<bool> touched_;   // per granule, where backed
+};
+
+}  // namespace softgpu

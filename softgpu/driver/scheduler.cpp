@@ -1,0 +1,353 @@
+#include "softgpu/driver/scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace softgpu {
+namespace {
+
+thread_local bool inside_host_function = false;
+
+// How long a submission waits for its host function, in real time. One that returns within it gives virtual
+// times that do not depend on the machine's load.
+constexpr auto grace = std::chrono::milliseconds(10);
+constexpr auto gate_period = std::chrono::microseconds(100);
+
+}  // namespace
+
+bool in_host_function() {
+  return inside_host_function;
+}
+
+Scheduler::Scheduler(const Model& model, Checker& checker, Violations& violations,
+                     std::optional<std::uint64_t> seed)
+    : model_(model), checker_(checker), violations_(violations) {
+  if (seed) random_.emplace(*seed);
+}
+
+Access Scheduler::host_access(const char* name, std::uint64_t call) {
+  return Access{name, call, host_.tick(host_agent), host_agent, 0};
+}
+
+void Scheduler::host_follows(const VectorClock& clock, Nanoseconds time) {
+  host_.join(clock);
+  now = std::max(now, time);
+}
+
+StreamPtr Scheduler::add_stream(Context* context, unsigned flags, int priority) {
+  auto stream = std::make_shared<Stream>();
+  stream->id = next_id_++;
+  stream->context = context;
+  stream->flags = flags;
+  stream->priority = priority;
+  stream->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
+  sweep();
+  if (!spare_.empty()) {
+    stream->agent = spare_.back();
+    spare_.pop_back();
+  } else {
+    stream->agent = next_agent_++;
+  }
+  stream->clock = host_;
+  stream->time = now;
+  streams_.push_back(stream);
+  return stream;
+}
+
+void Scheduler::retire(const StreamPtr& stream) {
+  stream->destroyed = true;
+  sweep();
+}
+
+// Forgets destroyed streams once the host has seen all they did, so that their agents can be used again.
+void Scheduler::sweep() {
+  std::erase_if(streams_, [&](const StreamPtr& stream) {
+    const bool gone = stream->destroyed && stream->idle() && !stream->in_host_function &&
+                      stream->time <= now && host_.get(stream->agent) >= stream->clock.get(stream->agent);
+    if (gone) spare_.push_back(stream->agent);
+    return gone;
+  });
+}
+
+std::vector<StreamPtr> Scheduler::streams_of(const Context* context) const {
+  std::vector<StreamPtr> found;
+  for (const StreamPtr& stream : streams_) {
+    if (context == nullptr || stream->context == context) found.push_back(stream);
+  }
+  return found;
+}
+
+// The streams whose work a wait on `stream` includes.
+std::vector<StreamPtr> Scheduler::with_blocking(const StreamPtr& stream) const {
+  std::vector<StreamPtr> all{stream};
+  if (!stream->legacy) return all;
+  for (const StreamPtr& other : streams_) {
+    if (other != stream && other->blocking && other->context == stream->context) all.push_back(other);
+  }
+  return all;
+}
+
+// Work in the legacy stream follows all work of the blocking streams, and theirs follows it.
+void Scheduler::add_legacy_dependencies(const StreamPtr& stream, Work& work) const {
+  if (!stream->blocking) return;
+  for (const StreamPtr& other : streams_) {
+    if (other == stream || !other->blocking || other->context != stream->context) continue;
+    if (stream->legacy || other->legacy) work.after.push_back({nullptr, other, other->submitted});
+  }
+}
+
+void Scheduler::submit(Lock& lock, const StreamPtr& stream, Work work) {
+  if (violations_.sticky()) return;
+  host_.tick(host_agent);
+  work.submitted.join(host_);
+  work.submit_time = std::max(work.submit_time, now);
+  work.sequence = ++stream->submitted;
+  add_legacy_dependencies(stream, work);
+  const bool calls_host = static_cast<bool>(work.host_function);
+  stream->queue.push_back(std::move(work));
+  pending_.insert(stream);
+  progress();
+  if (calls_host && !random_) {
+    changed_.wait_for(lock, grace, [&] { return stream->idle() || violations_.sticky(); });
+  }
+}
+
+void Scheduler::record(Lock& lock, const StreamPtr& stream, const RecordPtr& record, const char* name,
+                       std::uint64_t call) {
+  Work work;
+  work.by.name = name;
+  work.by.call = call;
+  work.record = record;
+  submit(lock, stream, std::move(work));
+}
+
+bool Scheduler::ready(Stream& stream) const {
+  if (stream.queue.empty() || stream.in_host_function) return false;
+  const Work& head = stream.queue.front();
+  for (const Dependency& needed : head.after) {
+    if (needed.record && !needed.record->done) return false;
+    if (needed.stream && needed.stream->executed < needed.sequence) return false;
+  }
+  return !head.gate || head.gate();
+}
+
+void Scheduler::progress() {
+  if (violations_.sticky()) return drop_everything();
+  if (!random_) {
+    run_everything();
+  } else {
+    // Leave some work lying, so that others can overtake it.
+    for (auto steps = (*random_)() % 4; steps > 0 && run_one(); --steps) {
+    }
+  }
+  if (any_gate()) start_thread();
+  changed_.notify_all();
+}
+
+void Scheduler::run_everything() {
+  while (!violations_.sticky()) {
+    StreamPtr first;
+    for (const StreamPtr& stream : pending_) {
+      if (ready(*stream) && (!first || stream->queue.front().by.call < first->queue.front().by.call))
+        first = stream;
+    }
+    if (!first) return;
+    step(first);
+  }
+  drop_everything();
+}
+
+bool Scheduler::run_one() {
+  std::vector<StreamPtr> able;
+  for (const StreamPtr& stream : pending_) {
+    if (ready(*stream)) able.push_back(stream);
+  }
+  if (able.empty()) return false;
+  // By id, so that a seed means the same in every run.
+  std::sort(able.begin(), able.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
+  step(able[(*random_)() % able.size()]);
+  if (violations_.sticky()) drop_everything();
+  return !violations_.sticky();
+}
+
+// Runs the head of a stream that is ready.
+void Scheduler::step(const StreamPtr& stream) {
+  if (stream->queue.front().host_function) return start_host_function(stream);
+  Work work = std::move(stream->queue.front());
+  stream->queue.pop_front();
+  execute(*stream, work);
+  if (stream->queue.empty()) pending_.erase(stream);
+}
+
+bool Scheduler::check(Work& work, Stream& stream) {
+  if (!checker_.kernel(work.touches, work.by, stream.clock)) return false;
+  for (const CopyPart& part : work.copies) {
+    if (!checker_.copy(part, work.by, stream.clock)) return false;
+  }
+  return true;
+}
+
+void Scheduler::execute(Stream& stream, Work& work) {
+  stream.clock.join(work.submitted);
+  Nanoseconds start = std::max(work.submit_time, stream.time);
+  for (const Dependency& needed : work.after) {
+    // A stream named here is at exactly the point that was asked for, or is ordered behind this work.
+    stream.clock.join(needed.record ? needed.record->clock : needed.stream->clock);
+    start = std::max(start, needed.record ? needed.record->time : needed.stream->time);
+  }
+  work.by.agent = stream.agent;
+  work.by.stream = stream.id;
+  work.by.epoch = stream.clock.tick(stream.agent);
+  Nanoseconds* const engine = work.engine == Engine::compute     ? &compute_free_
+                              : work.engine == Engine::to_device ? &to_device_free_
+                              : work.engine == Engine::to_host   ? &to_host_free_
+                                                                 : nullptr;
+  if (engine != nullptr) start = std::max(start, *engine);
+  stream.time = start + work.duration;
+  if (engine != nullptr) *engine = stream.time;
+  stream.executed = work.sequence;
+  if (!check(work, stream)) return;
+  if (work.run) work.run();
+  if (work.finish) work.finish(work.by, stream);
+  if (work.record) {
+    work.record->clock = stream.clock;
+    work.record->time = stream.time;
+    work.record->done = true;
+  }
+}
+
+// Detached: like its scheduler it lasts as long as the process.
+void Scheduler::start_thread() {
+  if (thread_started_) return;
+  thread_started_ = true;
+  std::thread([this] { driver_thread(); }).detach();
+}
+
+void Scheduler::start_host_function(const StreamPtr& stream) {
+  stream->in_host_function = true;
+  jobs_.push_back({stream});
+  start_thread();
+  changed_.notify_all();
+}
+
+void Scheduler::driver_thread() {
+  inside_host_function = true;
+  Lock lock(mutex);
+  while (!stopping_) {
+    if (jobs_.empty()) {
+      if (any_gate()) {
+        changed_.wait_for(lock, gate_period);
+        if (jobs_.empty() && !stopping_) progress();
+      } else {
+        changed_.wait(lock);
+      }
+      continue;
+    }
+    const StreamPtr stream = jobs_.front().stream;
+    jobs_.pop_front();
+    Work work = std::move(stream->queue.front());
+    stream->queue.pop_front();
+    work.duration = model_.host_function;
+    const auto call = std::move(work.host_function);
+    execute(*stream, work);
+    stream->executed = work.sequence - 1;  // not yet
+    // The function is the host's: it knows what its stream knew, and the stream then knows what the host did.
+    host_.join(stream->clock);
+    const Nanoseconds submitted_until = now;
+    lock.unlock();
+    call();
+    lock.lock();
+    stream->clock.join(host_);
+    if (now > submitted_until) stream->time = std::max(stream->time, now);
+    stream->executed = work.sequence;
+    stream->in_host_function = false;
+    if (stream->queue.empty()) pending_.erase(stream);
+    progress();
+  }
+}
+
+bool Scheduler::any_gate() const {
+  return std::any_of(pending_.begin(), pending_.end(), [](const StreamPtr& stream) {
+    return !stream->queue.empty() && static_cast<bool>(stream->queue.front().gate);
+  });
+}
+
+// After a violation nothing runs any more; nobody shall wait for it either.
+void Scheduler::drop_everything() {
+  for (const StreamPtr& stream : pending_) {
+    if (stream->in_host_function) continue;
+    for (Work& work : stream->queue) {
+      if (work.record) work.record->done = true;
+    }
+    stream->queue.clear();
+    stream->executed = stream->submitted;
+  }
+  std::erase_if(pending_, [](const StreamPtr& stream) { return stream->queue.empty(); });
+  changed_.notify_all();
+}
+
+template <typename Done>
+void Scheduler::wait_until(Lock& lock, Done done) {
+  while (!violations_.sticky()) {
+    if (!random_) {
+      run_everything();
+    } else {
+      while (!done() && run_one()) {
+      }
+    }
+    changed_.notify_all();  // what ran here may be what others wait for
+    if (violations_.sticky() || done()) return;
+    changed_.wait(lock);
+  }
+}
+
+void Scheduler::wait(Lock& lock, const StreamPtr& stream) {
+  for (const StreamPtr& each : with_blocking(stream)) {
+    const std::uint64_t until = each->submitted;
+    wait_until(lock, [&] { return each->executed >= until; });
+    host_follows(each->clock, each->time);
+  }
+}
+
+void Scheduler::wait(Lock& lock, const RecordPtr& record) {
+  wait_until(lock, [&] { return record->done; });
+  host_follows(record->clock, record->time);
+}
+
+void Scheduler::wait_context(Lock& lock, const Context* context) {
+  for (const StreamPtr& stream : streams_of(context)) {
+    const std::uint64_t until = stream->submitted;
+    wait_until(lock, [&] { return stream->executed >= until; });
+    host_follows(stream->clock, stream->time);
+  }
+}
+
+bool Scheduler::finished(Lock&, const StreamPtr& stream) {
+  if (random_) run_one();
+  const std::vector<StreamPtr> all = with_blocking(stream);
+  for (const StreamPtr& each : all) {
+    if (!each->idle() || each->time > now) return false;
+  }
+  for (const StreamPtr& each : all) host_follows(each->clock, each->time);
+  return true;
+}
+
+bool Scheduler::finished(Lock&, const RecordPtr& record) {
+  if (random_) run_one();
+  if (!record->done || record->time > now) return false;
+  host_follows(record->clock, record->time);
+  return true;
+}
+
+void Scheduler::settle(Lock&) {
+  run_everything();
+  changed_.notify_all();
+}
+
+void Scheduler::stop(Lock&) {
+  stopping_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace softgpu

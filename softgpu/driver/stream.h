@@ -1,0 +1,88 @@
+// Streams, events and the work in them.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "softgpu/driver/clock.h"
+#include "softgpu/image.h"
+
+namespace softgpu {
+
+struct Context;
+struct Stream;
+
+// A point in a stream that others may wait for.
+struct Record {
+  bool done = false;
+  Nanoseconds time = 0;
+  VectorClock clock;
+};
+using RecordPtr = std::shared_ptr<Record>;
+
+// What work must follow: an event's record, or all work of a stream up to `sequence`.
+struct Dependency {
+  RecordPtr record;
+  std::shared_ptr<Stream> stream;
+  std::uint64_t sequence = 0;
+};
+
+enum class Engine { none, compute, to_device, to_host };
+
+struct CopyPart {
+  std::uint64_t to, from, bytes;
+};
+
+struct Work {
+  Access by;  // name and call; agent, stream and epoch are filled in when it runs
+  Engine engine = Engine::none;
+  Nanoseconds duration = 0;
+  std::vector<Touch> touches;
+  std::vector<CopyPart> copies;
+
+  std::function<void()> run;   // the numerics or the movement of data
+  std::function<bool()> gate;  // holds the stream until true (wait-value)
+  std::function<void()> host_function;
+  // After all else, with the stream's clock at that point.
+  std::function<void(const Access&, Stream&)> finish;
+  RecordPtr record;
+
+  std::vector<Dependency> after;
+  VectorClock submitted;  // what the host had seen
+  Nanoseconds submit_time = 0;
+  std::uint64_t sequence = 0;
+};
+
+struct Stream {
+  std::uint32_t id = 0;  // public and unique
+  AgentId agent = 0;
+  unsigned flags = 0;
+  int priority = 0;
+  Context* context = nullptr;
+  bool legacy = false;
+  bool blocking = true;  // ordered with the legacy stream
+  bool destroyed = false;
+  bool in_host_function = false;
+
+  VectorClock clock;
+  Nanoseconds time = 0;         // when its last executed work ends
+  std::uint64_t submitted = 0;  // sequence of the last work handed in
+  std::uint64_t executed = 0;   // sequence of the last work executed
+  std::deque<Work> queue;
+
+  bool idle() const { return executed == submitted; }
+};
+using StreamPtr = std::shared_ptr<Stream>;
+
+struct Event {
+  unsigned flags = 0;
+  Context* context = nullptr;
+  RecordPtr record;  // of the latest cuEventRecord; null before the first
+};
+
+}  // namespace softgpu

@@ -1,0 +1,47 @@
+// How the software GPU's own libraries bring kernels: a module image is a table of host functions, given to
+// cuLibraryLoadData as `code`, so that every kernel travels the same road as on a real device:
+// cuLibraryLoadData -> cuLibraryGetKernel -> cuLaunchKernel.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace softgpu {
+
+enum class TouchKind : std::uint8_t { read, write, read_write };
+
+// `bytes` contiguous bytes of device memory that a kernel touches. Each is checked (mapped, alive, in bounds,
+// written before it is read, no race).
+struct Touch {
+  std::uint64_t address;
+  std::uint64_t bytes;
+  TouchKind kind;
+};
+
+// What one launch costs and touches. `kind` names a row of the model's rate table ("conv_fwd", "bn_bwd", …).
+struct Footprint {
+  std::vector<Touch> touches;
+  const char* kind = "elementwise";
+  double flops = 0;
+  double bytes = 0;  // memory traffic
+};
+
+struct KernelEntry {
+  const char* name;                  // unique within the image
+  const std::uint32_t* param_sizes;  // bytes of each parameter, in order; pointers are 8
+  std::uint32_t param_count;
+  // `params[i]` points to parameter i, as in cuLaunchKernel's kernelParams.
+  void (*footprint)(const void* const* params, Footprint& out);
+  // The numerics; device addresses in parameters can be dereferenced. Called in compute mode only.
+  void (*run)(const void* const* params);
+};
+
+inline constexpr std::uint64_t image_magic = 0x3155504754464f53;  // "SOFTGPU1"
+
+struct Image {
+  std::uint64_t magic = image_magic;
+  std::uint32_t count;
+  const KernelEntry* kernels;
+};
+
+}  // namespace softgpu
