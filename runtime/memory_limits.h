@@ -15,8 +15,8 @@ inline constexpr std::uint64_t smallest_managed = 2 * MiB;
 // The unit of physical memory that everything is counted in.
 inline constexpr std::uint64_t page = 2 * MiB;
 
-// What a passed-through allocation takes of the device: the driver gives a page of its own from 1 MiB on, and packs
-// smaller ones at 512 bytes.
+// What a passed-through allocation takes of the device: the driver gives a page of its own from 1 MiB on, and
+// packs smaller ones at 512 bytes.
 constexpr std::uint64_t pass_through_charge(std::uint64_t bytes) {
   return bytes >= MiB ? round_up(bytes, page) : round_up(bytes, 512);
 }

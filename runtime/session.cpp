@@ -66,8 +66,8 @@ struct Session::Impl {
   void note_use(Work& w, StreamIndex stream, bool succeeded);
   void report_failure(const char* where, const Error& why);
   void report_full(std::uint64_t bytes);
-  // What passed-through memory takes when `more` is charged too. The driver packs small allocations in pages of its
-  // own, not necessarily as tightly as their sum: one page of slack.
+  // What passed-through memory takes when `more` is charged too. The driver packs small allocations in pages
+  // of its own, not necessarily as tightly as their sum: one page of slack.
   std::uint64_t outside_with(std::uint64_t more) const {
     const std::uint64_t charged = outside_bytes + more;
     return charged == 0 ? 0 : round_up(charged, page) + page;

@@ -12,7 +12,7 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
 CUmemPoolProps device_pool() {
   CUmemPoolProps props{};
   props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  props.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   return props;
 }
 

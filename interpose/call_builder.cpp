@@ -1,0 +1,49 @@
+#include "interpose/call_builder.h"
+
+namespace pooch::interpose {
+namespace {
+
+// Part of the span keeps its bytes, so a full overwrite of the operand is a partial one of the span.
+Effect for_span(Effect effect, bool dense) {
+  return !dense && (effect == Effect::overwrite || effect == Effect::scratch) ? Effect::write : effect;
+}
+
+bool overlap(const Access& a, const Access& b) {
+  return raw(a.address) < raw(b.address) + b.bytes && raw(b.address) < raw(a.address) + a.bytes;
+}
+
+}  // namespace
+
+void CallBuilder::add(Address address, Extent extent, Effect effect) {
+  if (raw(address) == 0 || extent.bytes == 0) return;
+  Access access{address + extent.offset, extent.bytes, for_span(effect, extent.dense)};
+  if (!extent.known) {
+    if (!session_.owns(address)) return;
+    const auto allocation = session_.find(address);
+    if (!allocation) return;
+    access = {allocation->base, allocation->bytes,
+              effect == Effect::read ? Effect::read : Effect::read_write};
+  }
+  for (Access& earlier : mutable_accesses()) {
+    if (earlier.address == access.address && earlier.bytes == access.bytes) {
+      earlier.effect = join(earlier.effect, access.effect);
+      return;
+    }
+    if (!overlap(earlier, access)) continue;
+    // The parts differ in what happens to them; the safe answer for both.
+    if (changes_content(earlier.effect)) earlier.effect = Effect::read_write;
+    if (changes_content(access.effect)) access.effect = Effect::read_write;
+  }
+  append(access);
+}
+
+void CallBuilder::append(const Access& access) {
+  if (spilled_.empty() && count_ < fixed_.size()) {
+    fixed_[count_++] = access;
+    return;
+  }
+  if (spilled_.empty()) spilled_.assign(fixed_.begin(), fixed_.end());
+  spilled_.push_back(access);
+}
+
+}  // namespace pooch::interpose

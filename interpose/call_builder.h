@@ -1,0 +1,66 @@
+// Collects the operands of one call and hands it to the session. Generated wrappers are made of this.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/call.h"
+#include "interpose/extent.h"
+#include "interpose/process.h"
+#include "runtime/session.h"
+
+namespace pooch::interpose {
+
+class CallBuilder {
+ public:
+  // `function` is static storage. `scope` is the wrapper's.
+  CallBuilder(const Scope& scope, runtime::Session& session, const char* function, OpKind kind,
+              StreamHandle stream)
+      : scope_(scope), session_(session), function_(function), kind_(kind), stream_(stream) {}
+
+  // Null pointers and empty extents are skipped; an operand that appears twice gets the join of its effects.
+  void add(Address address, Extent extent, Effect effect);
+  void add(const void* pointer, Extent extent, Effect effect) {
+    add(Address{reinterpret_cast<std::uintptr_t>(pointer)}, extent, effect);
+  }
+  void add(CUdeviceptr pointer, Extent extent, Effect effect) { add(Address{pointer}, extent, effect); }
+  void add(const Side& side, Effect effect) { add(Address{side.address}, side.extent, effect); }
+
+  // The host waits for the device inside of the call.
+  void blocks(bool yes) { blocks_ = yes; }
+
+  std::span<const Access> accesses() const {
+    return spilled_.empty() ? std::span<const Access>(fixed_.data(), count_)
+                            : std::span<const Access>(spilled_);
+  }
+
+  // Makes the operands resident, runs `launch`, returns its status; `out_of_memory` where that cannot be.
+  template <class Status, class Launch>
+  Status submit(Status out_of_memory, Launch&& launch) {
+    const Call call{function_, kind_, stream_, accesses(), blocks_};
+    const SubmitGuard guard(scope_, session_, accesses());
+    return static_cast<Status>(session_.submit(
+        call, [&]() -> int { return static_cast<int>(launch()); }, static_cast<int>(out_of_memory)));
+  }
+
+ private:
+  std::span<Access> mutable_accesses() {
+    return spilled_.empty() ? std::span<Access>(fixed_.data(), count_) : std::span<Access>(spilled_);
+  }
+  void append(const Access& access);
+
+  const Scope& scope_;
+  runtime::Session& session_;
+  const char* function_;
+  OpKind kind_;
+  StreamHandle stream_;
+  bool blocks_ = false;
+  // Nearly every call has few operands: no heap allocation for those.
+  std::array<Access, 16> fixed_;
+  std::size_t count_ = 0;
+  std::vector<Access> spilled_;
+};
+
+}  // namespace pooch::interpose

@@ -1,0 +1,112 @@
+#include <cmath>
+#include <cstring>
+
+#include "interpose/libraries.h"
+#include "interpose/vendor_facts.h"
+
+namespace pooch::interpose {
+namespace {
+
+POOCH_REAL(cudnn, cudnnGetStream);
+POOCH_REAL(cudnn, cudnnGetTensorSizeInBytes);
+POOCH_REAL(cudnn, cudnnGetTensorNdDescriptor);
+POOCH_REAL(cudnn, cudnnGetFilterSizeInBytes);
+POOCH_REAL(cudnn, cudnnGetFilterNdDescriptor);
+
+// 0 for packed vector types and those that came later: their layout is not judged here.
+std::uint64_t element_bytes(cudnnDataType_t type) {
+  switch (type) {
+    case CUDNN_DATA_DOUBLE:
+    case CUDNN_DATA_INT64:
+      return 8;
+    case CUDNN_DATA_FLOAT:
+    case CUDNN_DATA_INT32:
+      return 4;
+    case CUDNN_DATA_HALF:
+    case CUDNN_DATA_BFLOAT16:
+      return 2;
+    case CUDNN_DATA_INT8:
+    case CUDNN_DATA_UINT8:
+    case CUDNN_DATA_BOOLEAN:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+struct TensorShape {
+  cudnnDataType_t type;
+  int rank = 0;
+  int dimensions[CUDNN_DIM_MAX] = {};
+  int strides[CUDNN_DIM_MAX] = {};
+};
+
+bool read_shape(const Scope& scope, cudnnTensorDescriptor_t tensor, TensorShape& shape) {
+  auto* const get = real_cudnnGetTensorNdDescriptor.get_if_present(scope);
+  return get != nullptr && get(tensor, CUDNN_DIM_MAX, &shape.type, &shape.rank, shape.dimensions,
+                               shape.strides) == CUDNN_STATUS_SUCCESS;
+}
+
+// Do the elements fill the span without gaps?
+bool is_dense(const TensorShape& shape, std::uint64_t span_bytes) {
+  std::uint64_t elements = 1;
+  for (int i = 0; i < shape.rank && i < CUDNN_DIM_MAX; ++i) {
+    elements *= static_cast<std::uint64_t>(shape.dimensions[i]);
+    if (shape.strides[i] == 0 && shape.dimensions[i] > 1) return false;
+  }
+  const std::uint64_t element = element_bytes(shape.type);
+  return element != 0 && elements * element == span_bytes;
+}
+
+template <class Real>
+bool not_zero_of_type(const void* scalar, Real) {
+  Real value;
+  std::memcpy(&value, scalar, sizeof value);
+  return value != Real{};
+}
+
+bool not_zero(const void* scalar, bool type_known, cudnnDataType_t type) {
+  if (scalar == nullptr || !type_known) return true;
+  return type == CUDNN_DATA_DOUBLE ? not_zero_of_type(scalar, double{}) : not_zero_of_type(scalar, float{});
+}
+
+}  // namespace
+
+StreamHandle cudnn_stream(const Scope& scope, cudnnHandle_t handle) {
+  cudaStream_t stream = nullptr;
+  auto* const get = real_cudnnGetStream.get(scope);
+  if (get == nullptr || get(handle, &stream) != CUDNN_STATUS_SUCCESS) stream = nullptr;
+  return stream_of(stream);
+}
+
+Extent tensor_extent(const Scope& scope, cudnnTensorDescriptor_t tensor) {
+  auto* const get = real_cudnnGetTensorSizeInBytes.get(scope);
+  std::size_t bytes = 0;
+  if (get == nullptr || get(tensor, &bytes) != CUDNN_STATUS_SUCCESS) return Extent::unknown();
+  TensorShape shape;
+  return {bytes, read_shape(scope, tensor, shape) && is_dense(shape, bytes)};
+}
+
+Extent filter_extent(const Scope& scope, cudnnFilterDescriptor_t filter) {
+  auto* const get = real_cudnnGetFilterSizeInBytes.get(scope);
+  std::size_t bytes = 0;
+  if (get == nullptr || get(filter, &bytes) != CUDNN_STATUS_SUCCESS) return Extent::unknown();
+  return bytes;  // filters have no strides
+}
+
+bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnTensorDescriptor_t tensor) {
+  TensorShape shape;
+  const bool known = read_shape(scope, tensor, shape);
+  return not_zero(scalar, known, shape.type);
+}
+
+bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnFilterDescriptor_t filter) {
+  TensorShape shape;
+  cudnnTensorFormat_t format;
+  auto* const get = real_cudnnGetFilterNdDescriptor.get_if_present(scope);
+  const bool known = get != nullptr && get(filter, CUDNN_DIM_MAX, &shape.type, &format, &shape.rank,
+                                           shape.dimensions) == CUDNN_STATUS_SUCCESS;
+  return not_zero(scalar, known, shape.type);
+}
+
+}  // namespace pooch::interpose

@@ -1,0 +1,157 @@
+// Allocations: managed by the session, or passed through and counted against the cap.
+#include <atomic>
+#include <limits>
+
+#include "core/log.h"
+#include "interpose/caller.h"
+#include "interpose/driver_api.h"
+#include "interpose/libraries.h"
+#include "interpose/process.h"
+
+using namespace pooch;
+using namespace pooch::interpose;
+
+namespace {
+
+POOCH_REAL(cuda, cuMemAlloc_v2);
+POOCH_REAL(cuda, cuMemAllocPitch_v2);
+POOCH_REAL(cuda, cuMemFree_v2);
+POOCH_REAL(cuda, cuMemAllocAsync);
+POOCH_REAL(cuda, cuMemAllocAsync_ptsz);
+POOCH_REAL(cuda, cuMemAllocFromPoolAsync);
+POOCH_REAL(cuda, cuMemAllocFromPoolAsync_ptsz);
+POOCH_REAL(cuda, cuMemFreeAsync);
+POOCH_REAL(cuda, cuMemFreeAsync_ptsz);
+
+// Where a managed row begins: no driver promises more, and every texture and copy engine accepts it.
+constexpr std::uint64_t pitch_unit = 512;
+
+// The session itself says when memory is exhausted.
+CUresult refuse(const Error& error) {
+  if (error.code != ErrorCode::out_of_memory) log::error("an allocation failed: {}", error.message);
+  return to_cuda(error);
+}
+
+// `real` allocates and writes `*address`.
+template <class RealCall>
+CUresult pass_through(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes, bool by_program,
+                      RealCall&& real) {
+  if (directly_inside_submit(scope)) {
+    const CUresult status = real();
+    if (status == CUDA_SUCCESS) note_allocated_inside(Address{*address}, bytes);
+    return status;
+  }
+  runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
+  if (session == nullptr) return real();
+  if (const Status admitted = session->admit_pass_through(bytes); !admitted) return refuse(admitted.error());
+  const CUresult status = real();
+  if (status == CUDA_SUCCESS) {
+    session->passed_through(Address{*address}, bytes, by_program);
+  } else {
+    session->pass_through_failed(bytes);
+  }
+  return status;
+}
+
+// An allocation of `bytes`; `stream` where it is ordered by one. `real` is the driver's own way to do it.
+template <class RealCall>
+CUresult allocate(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes,
+                  std::optional<StreamHandle> stream, const void* return_address, RealCall&& real) {
+  if (address == nullptr || bytes == 0) return real();
+  const bool by_program = scope.outermost() && !called_from_library(return_address);
+  runtime::Session* const session = by_program ? session_for_driver_call(scope) : nullptr;
+  if (session == nullptr || !session->manages(bytes))
+    return pass_through(scope, address, bytes, by_program, real);
+  const auto allocated = session->allocate(bytes, stream);
+  if (!allocated) return refuse(allocated.error());
+  *address = raw(*allocated);
+  return CUDA_SUCCESS;
+}
+
+template <class RealCall>
+CUresult release(const Scope& scope, CUdeviceptr address, std::optional<StreamHandle> stream,
+                 RealCall&& real) {
+  runtime::Session* const session = address != 0 ? open_session() : nullptr;
+  if (session == nullptr) return real();
+  if (!session->owns(Address{address})) {
+    if (directly_inside_submit(scope)) {
+      note_freed_inside(Address{address});
+    } else if (scope.outermost()) {
+      session->pass_through_freed(Address{address});
+    }
+    return real();
+  }
+  const Status freed = session->free(Address{address}, stream);
+  if (freed) return CUDA_SUCCESS;
+  // The program's mistake gets a line each time; a device in trouble fails every free after the first.
+  static std::atomic<bool> reported{false};
+  if (freed.error().code == ErrorCode::invalid_argument || !reported.exchange(true)) {
+    log::error("freeing {:#x}: {}", address, freed.error().message);
+  }
+  return to_cuda(freed.error());
+}
+
+}  // namespace
+
+POOCH_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
+  const Scope scope;
+  auto* const real = real_cuMemAlloc_v2.get(scope);
+  if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
+  return allocate(scope, dptr, bytesize, std::nullopt, __builtin_return_address(0),
+                  [&] { return real(dptr, bytesize); });
+}
+
+POOCH_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes,
+                                         size_t Height, unsigned int ElementSizeBytes) {
+  const Scope scope;
+  auto* const real = real_cuMemAllocPitch_v2.get(scope);
+  if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
+  const auto launch = [&] { return real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes); };
+  const bool sound = pPitch != nullptr && WidthInBytes != 0 && Height != 0 &&
+                     (ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16) &&
+                     WidthInBytes <= std::numeric_limits<std::uint64_t>::max() / Height - pitch_unit;
+  if (!sound) return launch();
+  const std::uint64_t pitch = round_up(WidthInBytes, pitch_unit);
+  size_t given = 0;
+  const CUresult status =
+      allocate(scope, dptr, pitch * Height, std::nullopt, __builtin_return_address(0), [&] {
+        const CUresult real_status = launch();
+        given = *pPitch;
+        return real_status;
+      });
+  if (status == CUDA_SUCCESS && given == 0) *pPitch = pitch;
+  return status;
+}
+
+POOCH_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
+  const Scope scope;
+  auto* const real = real_cuMemFree_v2.get(scope);
+  if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
+  return release(scope, dptr, std::nullopt, [&] { return real(dptr); });
+}
+
+#define POOCH_STREAM_ORDERED(suffix, for_zero)                                                          \
+  POOCH_EXPORT CUresult cuMemAllocAsync##suffix(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) { \
+    const Scope scope;                                                                                  \
+    auto* const real = real_cuMemAllocAsync##suffix.get(scope);                                         \
+    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                   \
+    return allocate(scope, dptr, bytesize, stream_of(hStream, for_zero), __builtin_return_address(0),   \
+                    [&] { return real(dptr, bytesize, hStream); });                                     \
+  }                                                                                                     \
+  POOCH_EXPORT CUresult cuMemAllocFromPoolAsync##suffix(CUdeviceptr* dptr, size_t bytesize,             \
+                                                        CUmemoryPool pool, CUstream hStream) {          \
+    const Scope scope;                                                                                  \
+    auto* const real = real_cuMemAllocFromPoolAsync##suffix.get(scope);                                 \
+    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                   \
+    return allocate(scope, dptr, bytesize, stream_of(hStream, for_zero), __builtin_return_address(0),   \
+                    [&] { return real(dptr, bytesize, pool, hStream); });                               \
+  }                                                                                                     \
+  POOCH_EXPORT CUresult cuMemFreeAsync##suffix(CUdeviceptr dptr, CUstream hStream) {                    \
+    const Scope scope;                                                                                  \
+    auto* const real = real_cuMemFreeAsync##suffix.get(scope);                                          \
+    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                   \
+    return release(scope, dptr, stream_of(hStream, for_zero), [&] { return real(dptr, hStream); });     \
+  }
+
+POOCH_STREAM_ORDERED(, StreamHandle::legacy)
+POOCH_STREAM_ORDERED(_ptsz, StreamHandle::per_thread)

@@ -1,0 +1,88 @@
+// Streams: which ones may wait for the program itself, which ones go away, which ones are captured.
+#include <atomic>
+
+#include "core/log.h"
+#include "interpose/driver_api.h"
+#include "interpose/libraries.h"
+#include "interpose/process.h"
+
+using namespace pooch;
+using namespace pooch::interpose;
+
+namespace {
+
+POOCH_REAL(cuda, cuStreamDestroy_v2);
+
+void note_host_blocking(const Scope& scope, StreamHandle stream) {
+  runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
+  if (session != nullptr) session->note_host_blocking(stream);
+}
+
+void warn_of_graphs() {
+  static std::atomic<bool> reported{false};
+  if (open_session() != nullptr && !reported.exchange(true)) {
+    log::warn(
+        "CUDA graphs pass through: operands that are away when a graph runs make it fail; run without "
+        "graphs");
+  }
+}
+
+}  // namespace
+
+POOCH_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) {
+  const Scope scope;
+  auto* const real = real_cuStreamDestroy_v2.get(scope);
+  if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
+  runtime::Session* const session = scope.outermost() && hStream != nullptr ? open_session() : nullptr;
+  if (session != nullptr) session->stream_destroyed(stream_of(hStream));
+  return real(hStream);
+}
+
+// A function whose work in `stream` may wait for the program.
+#define POOCH_HOST_BLOCKING(function, stream, for_zero, parameters, arguments) \
+  namespace {                                                                  \
+  POOCH_REAL(cuda, function);                                                  \
+  }                                                                            \
+  POOCH_EXPORT CUresult function parameters {                                  \
+    const Scope scope;                                                         \
+    auto* const real = real_##function.get(scope);                             \
+    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;          \
+    note_host_blocking(scope, stream_of(stream, for_zero));                    \
+    return real arguments;                                                     \
+  }
+#define POOCH_HOST_BLOCKING_BOTH(function, stream, parameters, arguments)            \
+  POOCH_HOST_BLOCKING(function, stream, StreamHandle::legacy, parameters, arguments) \
+  POOCH_HOST_BLOCKING(function##_ptsz, stream, StreamHandle::per_thread, parameters, arguments)
+
+POOCH_HOST_BLOCKING_BOTH(cuLaunchHostFunc, hStream, (CUstream hStream, CUhostFn fn, void* userData),
+                         (hStream, fn, userData))
+POOCH_HOST_BLOCKING_BOTH(cuStreamAddCallback, hStream,
+                         (CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags),
+                         (hStream, callback, userData, flags))
+POOCH_HOST_BLOCKING_BOTH(cuStreamWaitValue32_v2, stream,
+                         (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
+                         (stream, addr, value, flags))
+POOCH_HOST_BLOCKING_BOTH(cuStreamWaitValue64_v2, stream,
+                         (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
+                         (stream, addr, value, flags))
+POOCH_HOST_BLOCKING_BOTH(cuStreamBatchMemOp_v2, stream,
+                         (CUstream stream, unsigned int count, CUstreamBatchMemOpParams* paramArray,
+                          unsigned int flags),
+                         (stream, count, paramArray, flags))
+
+#define POOCH_GRAPH(function, parameters, arguments)                  \
+  namespace {                                                         \
+  POOCH_REAL(cuda, function);                                         \
+  }                                                                   \
+  POOCH_EXPORT CUresult function parameters {                         \
+    const Scope scope;                                                \
+    auto* const real = real_##function.get(scope);                    \
+    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED; \
+    warn_of_graphs();                                                 \
+    return real arguments;                                            \
+  }
+
+POOCH_GRAPH(cuStreamBeginCapture_v2, (CUstream hStream, CUstreamCaptureMode mode), (hStream, mode))
+POOCH_GRAPH(cuStreamBeginCapture_v2_ptsz, (CUstream hStream, CUstreamCaptureMode mode), (hStream, mode))
+POOCH_GRAPH(cuGraphLaunch, (CUgraphExec hGraphExec, CUstream hStream), (hGraphExec, hStream))
+POOCH_GRAPH(cuGraphLaunch_ptsz, (CUgraphExec hGraphExec, CUstream hStream), (hGraphExec, hStream))

@@ -1,0 +1,345 @@
+#!/usr/bin/python3
+"""Writes the wrappers of one library, or the export list and the coverage list of all.
+
+    generate.py wrappers LIBRARY OUTPUT.cpp [COMPILER ARGUMENT...]
+    generate.py exports OUTPUT.map [COMPILER ARGUMENT...]
+    generate.py coverage OUTPUT.txt [COMPILER ARGUMENT...]
+
+Meaning comes from spec/*.py, prototypes from the vendor headers through libclang; nothing repeats either. A row that
+does not fit its prototype is an error that names the row.
+"""
+
+import dataclasses
+import importlib
+import os
+import re
+import subprocess
+import sys
+
+import clang.cindex as cindex
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from spec.language import Hook, Row, SpecError, Unwrapped, condition_scalar  # noqa: E402
+
+LIBRARIES = {"cuda": "driver", "cudnn": "cudnn", "cublas": "cublas"}  # name: module in spec/
+
+
+# --- the vendor headers
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    name: str
+    type: str  # as it is declared by itself
+
+
+@dataclasses.dataclass(frozen=True)
+class Function:
+    name: str
+    result: str
+    parameters: tuple
+
+    def parameter(self, name):
+        return next((p for p in self.parameters if p.name == name), None)
+
+
+@dataclasses.dataclass
+class Headers:
+    functions: dict  # by name
+    versions: dict  # (base name, "", "_ptds" or "_ptsz"): the driver versions that brought an ABI, ascending
+
+
+def parameter_type(clang_type):
+    if clang_type.kind in (cindex.TypeKind.INCOMPLETEARRAY, cindex.TypeKind.CONSTANTARRAY):
+        return clang_type.element_type.spelling + " *"
+    return clang_type.spelling
+
+
+def parse_headers(text, arguments):
+    """The functions and the cudaTypedefs.h versions that `text`, a C source, declares."""
+    index = cindex.Index.create()
+    builtin = subprocess.run(["cc", "-print-file-name=include"], capture_output=True, text=True, check=False)
+    system = ["-isystem", builtin.stdout.strip()] if builtin.returncode == 0 else []
+    unit = index.parse("rows.c", args=["-x", "c", "-w", *arguments, *system], unsaved_files=[("rows.c", text)])
+    broken = [d for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Error]
+    if broken:
+        raise SpecError(f"the vendor headers do not parse: {broken[0].spelling} ({broken[0].location})")
+    headers = Headers({}, {})
+    for cursor in unit.cursor.get_children():
+        if cursor.kind == cindex.CursorKind.FUNCTION_DECL:
+            parameters = tuple(Parameter(p.spelling, parameter_type(p.type)) for p in cursor.get_arguments())
+            function = Function(cursor.spelling, cursor.result_type.spelling, parameters)
+            headers.functions.setdefault(function.name, function)
+        elif cursor.kind == cindex.CursorKind.TYPEDEF_DECL:
+            match = re.match(r"PFN_(cu[A-Z]\w*?)_v(\d+)(_pt[ds][sz])?$", cursor.spelling)
+            if match:
+                key = (match.group(1), match.group(3) or "")
+                headers.versions.setdefault(key, []).append(int(match.group(2)))
+    for versions in headers.versions.values():
+        versions.sort()
+    return headers
+
+
+HEADER_TEXT = """#define __CUDA_API_VERSION_INTERNAL 1
+#include <cuda.h>
+#include <cudaTypedefs.h>
+#include <cublas_v2.h>
+#include <cudnn.h>
+"""
+
+
+# --- checks
+
+HELPERS = set(
+    """matrix batched vector pitched stored_rows stored_columns source_of destination_of kind_of_copy sizeof
+    session""".split()
+)
+EFFECTS = {"read", "write", "overwrite", "read_write", "scratch"}
+
+
+def op_kinds():
+    """The enumerators of OpKind in core/call.h."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "core", "call.h")
+    with open(path, encoding="utf-8") as file:
+        body = re.search(r"enum class OpKind[^{]*\{(.*?)\}", file.read(), re.S).group(1)
+    return set(re.findall(r"^\s*(\w+),", body, re.M))
+
+
+def check_expression(row, function, expression, extra=()):
+    text = re.sub(r"(\.|->)\s*\w+", "", expression)
+    for word in re.findall(r"[A-Za-z_]\w*", text):
+        known = function.parameter(word) or word in HELPERS or word in extra
+        if not known and not re.match(r"(CU|CUDNN|CUBLAS)_[A-Z0-9_]+$", word):
+            raise SpecError(f"{row.name}: no parameter '{word}' (in '{expression}')")
+
+
+def check_row(row, function, kinds):
+    if row.kind.startswith("="):
+        check_expression(row, function, row.kind[1:])
+    elif row.kind not in kinds:
+        raise SpecError(f"{row.name}: no OpKind '{row.kind}'")
+    stream = "handle" if row.stream == "handle" else row.stream
+    if stream not in ("legacy", "per_thread") and not function.parameter(stream):
+        raise SpecError(f"{row.name}: no parameter '{stream}' (its stream)")
+    if row.blocks:
+        check_expression(row, function, row.blocks, ("true", "scalars_on_device"))
+    for scalar in row.host:
+        if not function.parameter(scalar):
+            raise SpecError(f"{row.name}: no parameter '{scalar}' (in host)")
+    for parameter, operand in row.operands:
+        if operand.effect not in EFFECTS:
+            raise SpecError(f"{row.name}: no effect '{operand.effect}'")
+        if parameter is None and operand.at is None:
+            raise SpecError(f"{row.name}: an operand in `also` needs `at`")
+        if parameter is not None and not function.parameter(parameter):
+            raise SpecError(f"{row.name}: no parameter '{parameter}'")
+        loop = ("i",) if operand.each else ()
+        for expression in filter(None, (operand.extent, operand.at, operand.each)):
+            check_expression(row, function, expression, loop)
+        if operand.read_if and not function.parameter(condition_scalar(row.name, operand.read_if)):
+            raise SpecError(f"{row.name}: no parameter in '{operand.read_if}'")
+
+
+def check(spec, headers):
+    kinds = op_kinds()
+    for entry in spec.entries.values():
+        function = headers.functions.get(entry.name)
+        if function is None:
+            raise SpecError(f"{entry.name}: not declared in {spec.library.header}")
+        if isinstance(entry, Row):
+            check_row(entry, function, kinds)
+
+
+# --- wrappers
+
+
+def declared(parameter):
+    return f"{parameter.type}{'' if parameter.type.endswith('*') else ' '}{parameter.name}"
+
+
+def descriptor_helper(function, expression):
+    """"tensor" or "filter" where the expression is just a descriptor."""
+    parameter = function.parameter(expression)
+    bare = parameter.type.replace("const ", "") if parameter else ""
+    return {"cudnnTensorDescriptor_t": "tensor", "cudnnFilterDescriptor_t": "filter"}.get(bare)
+
+
+def stream_expression(row, library):
+    if row.stream in ("legacy", "per_thread"):
+        return f"StreamHandle::{row.stream}"
+    if row.stream == "handle":
+        return f"{library.stream_of_handle}(scope, handle)"
+    zero = "per_thread" if row.name.endswith("_ptsz") else "legacy"
+    return f"stream_of({row.stream}, StreamHandle::{zero})"
+
+
+def kind_expression(row):
+    return row.kind[1:] if row.kind.startswith("=") else f"OpKind::{row.kind}"
+
+
+def effect_expression(row, function, operand):
+    if not operand.read_if:
+        return f"Effect::{operand.effect}"
+    scalar = condition_scalar(row.name, operand.read_if)
+    if row.host:
+        condition = f"scalars_on_device || host_scalar_not_zero({scalar})"
+    else:
+        if not descriptor_helper(function, operand.extent):
+            raise SpecError(f"{row.name}: read_if needs a descriptor as the extent, not '{operand.extent}'")
+        condition = f"scalar_not_zero(scope, {scalar}, {operand.extent})"
+    return f"{condition} ? Effect::read_write : Effect::{operand.effect}"
+
+
+def operand_lines(row, function, parameter, operand):
+    effect = effect_expression(row, function, operand)
+    arguments = [operand.at or parameter]
+    if operand.extent:
+        helper = descriptor_helper(function, operand.extent)
+        arguments.append(f"{helper}_extent(scope, {operand.extent})" if helper else operand.extent)
+    line = f"call.add({', '.join(arguments + [effect])});"
+    if operand.each:
+        return [f"for (size_t i = 0; i < {operand.each}; ++i) {line}"]
+    return [line]
+
+
+def wrapper_lines(row, function, library):
+    signature = ", ".join(declared(p) for p in function.parameters)
+    arguments = ", ".join(p.name for p in function.parameters)
+    yield f"POOCH_EXPORT {function.result} {row.name}({signature}) {{"
+    yield "  const Scope scope;"
+    yield f"  auto* const real = real_{row.name}.get(scope);"
+    yield f"  if (real == nullptr) return {library.missing};"
+    yield f"  const auto launch = [&] {{ return real({arguments}); }};"
+    yield f"  runtime::Session* const session = scope.outermost() ? {library.session}(scope) : nullptr;"
+    yield "  if (session == nullptr) return launch();"
+    yield (
+        f'  CallBuilder call(scope, *session, "{row.name}", {kind_expression(row)}, '
+        f"{stream_expression(row, library)});"
+    )
+    if row.host or "scalars_on_device" in row.blocks:
+        yield "  const bool scalars_on_device = cublas_scalars_on_device(scope, handle);"
+    for scalar in row.host:
+        yield f"  if (scalars_on_device) call.add({scalar}, sizeof(*{scalar}), Effect::read);"
+    for parameter, operand in row.operands:
+        for line in operand_lines(row, function, parameter, operand):
+            yield "  " + line
+    if row.blocks:
+        yield f"  call.blocks({row.blocks});"
+    if library.before:
+        yield "  " + library.before
+    yield f"  return call.submit({library.out_of_memory}, launch);"
+    yield "}"
+
+
+def split_name(name):
+    """cuMemcpyHtoD_v2_ptds: ("cuMemcpyHtoD", 2, "_ptds")."""
+    base, number, thread = re.match(r"(\w+?)(?:_v(\d+))?(_ptds|_ptsz)?$", name).groups()
+    return base, int(number or 1), thread or ""
+
+
+def version_range(name, headers):
+    """The cudaVersions [from, to) for which cuGetProcAddress means this ABI; (0, 0) where the headers do not say."""
+    base, number, thread = split_name(name)
+    siblings = sorted(
+        n for b, n, t in map(split_name, headers.functions) if b == base and t == thread
+    )
+    versions = headers.versions.get((base, thread), [])
+    if len(siblings) != len(versions):
+        return (0, 0)
+    place = siblings.index(number)
+    after = versions[place + 1] if place + 1 < len(versions) else 1 << 30
+    return (versions[place], after)
+
+
+def table_lines(spec, headers):
+    names = sorted(n for n, e in spec.entries.items() if isinstance(e, (Row, Hook)))
+    yield f"constinit const Wrapper {spec.library.name}_wrapper_table[] = {{"
+    for name in names:
+        base, _, thread = split_name(name)
+        begin, end = version_range(name, headers) if spec.library.name == "cuda" else (0, 0)
+        per_thread = "true" if thread else "false"
+        yield (
+            f'    {{"{name}", Library::{spec.library.name}, &address_of<&::{name}>, "{base}", {begin}, {end}, '
+            f"{per_thread}}},"
+        )
+    yield "};"
+    yield f"constinit const std::span<const Wrapper> {spec.library.name}_wrappers{{{spec.library.name}_wrapper_table}};"
+
+
+def wrappers(spec, headers):
+    """The text of one library's .cpp."""
+    rows = [e for e in spec.entries.values() if isinstance(e, Row)]
+    hooks = [e for e in spec.entries.values() if isinstance(e, Hook)]
+    lines = ["// Generated by interpose/generate.py: change the rows in interpose/spec/ instead."]
+    lines += [f"#include {path}" for path in ('"interpose/wrapper_support.h"', '"interpose/wrapper_table.h"')]
+    lines += ["", "using namespace pooch;", "using namespace pooch::interpose;", "", "namespace {"]
+    lines += [f"POOCH_REAL({spec.library.name}, {row.name});" for row in rows]
+    lines += ["}  // namespace", ""]
+    for row in rows:
+        lines += [*wrapper_lines(row, headers.functions[row.name], spec.library), ""]
+    lines += ["// Written by hand."]
+    for hook in hooks:
+        function = headers.functions[hook.name]
+        signature = ", ".join(declared(p) for p in function.parameters)
+        lines.append(f"POOCH_EXPORT {function.result} {hook.name}({signature});")
+    lines += ["", "namespace pooch::interpose {", *table_lines(spec, headers), "}  // namespace pooch::interpose", ""]
+    return "\n".join(lines)
+
+
+# --- lists
+
+
+def exports(specs):
+    """An anonymous version script: a named node would keep versioned references from being served."""
+    names = sorted(n for s in specs for n, e in s.entries.items() if isinstance(e, (Row, Hook)))
+    return "{\n  global:\n" + "".join(f"    {name};\n" for name in ["dlsym", *names]) + "  local:\n    *;\n};\n"
+
+
+def described(entry):
+    if isinstance(entry, Row):
+        return "tracked"
+    if isinstance(entry, Hook):
+        return f"tracked ({entry.where})"
+    if isinstance(entry, Unwrapped):
+        return f"{entry.how}: {entry.why}"
+    return "not classified yet: passes through"
+
+
+def coverage(specs, headers):
+    """One line for every function of the headers."""
+    lines = []
+    for spec in specs:
+        names = sorted(n for n in headers.functions if re.match(spec.library.prefix, n))
+        open_ones = sum(1 for n in names if n not in spec.entries)
+        lines.append(f"# {spec.library.header}: {len(names)} functions, {open_ones} not classified yet")
+        lines += [f"{name}\t{described(spec.entries.get(name))}" for name in names]
+    return "\n".join(lines) + "\n"
+
+
+# --- command line
+
+
+def load_spec(library):
+    return importlib.import_module(f"spec.{LIBRARIES[library]}").spec
+
+
+def main(arguments):
+    what, *rest = arguments
+    try:
+        specs = [load_spec(library) for library in ([rest.pop(0)] if what == "wrappers" else LIBRARIES)]
+        output, *compiler = rest
+        headers = parse_headers(HEADER_TEXT, compiler)
+        for spec in specs:
+            check(spec, headers)
+        if what == "wrappers":
+            text = wrappers(specs[0], headers)
+        else:
+            text = exports(specs) if what == "exports" else coverage(specs, headers)
+    except SpecError as error:
+        sys.exit(f"generate.py: {error}")
+    with open(output, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

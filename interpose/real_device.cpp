@@ -1,0 +1,281 @@
+#include "interpose/real_device.h"
+
+#include <dlfcn.h>
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+
+#include "core/log.h"
+#include "interpose/driver_api.h"
+#include "interpose/real_symbol.h"
+
+// The driver's functions by exact exported name: a bare name means its oldest ABI, which for these has not
+// changed.
+#define POOCH_DRIVER_FUNCTIONS(X)  \
+  X(cuCtxGetDevice)                \
+  X(cuCtxSynchronize)              \
+  X(cuDeviceGetName)               \
+  X(cuDeviceGetPCIBusId)           \
+  X(cuDeviceTotalMem_v2)           \
+  X(cuGetErrorName)                \
+  X(cuMemAddressFree)              \
+  X(cuMemAddressReserve)           \
+  X(cuMemCreate)                   \
+  X(cuMemFreeHost)                 \
+  X(cuMemGetAllocationGranularity) \
+  X(cuMemHostAlloc)                \
+  X(cuMemMap)                      \
+  X(cuMemRelease)                  \
+  X(cuMemSetAccess)                \
+  X(cuMemUnmap)                    \
+  X(cuMemcpyDtoHAsync_v2)          \
+  X(cuMemcpyHtoDAsync_v2)          \
+  X(cuStreamCreate)                \
+  X(cuStreamDestroy_v2)            \
+  X(cuStreamIsCapturing)           \
+  X(cuStreamWaitEvent)             \
+  X(cuEventCreate)                 \
+  X(cuEventDestroy_v2)             \
+  X(cuEventQuery)                  \
+  X(cuEventRecord)                 \
+  X(cuEventSynchronize)
+
+namespace pooch::interpose {
+
+struct DriverTable {
+#define POOCH_MEMBER(function) decltype(&::function) function = nullptr;
+  POOCH_DRIVER_FUNCTIONS(POOCH_MEMBER)
+#undef POOCH_MEMBER
+};
+
+namespace {
+
+Status load(DriverTable& driver) {
+  void* library = loaded_library("libcuda.so.1");
+  if (library == nullptr) library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr)
+    return Error{ErrorCode::device, "libcuda.so.1 cannot be loaded: is a driver installed?"};
+  const char* missing = nullptr;
+#define POOCH_LOAD(name)                                                               \
+  driver.name = reinterpret_cast<decltype(driver.name)>(real_dlsym()(library, #name)); \
+  if (driver.name == nullptr) missing = #name;
+  POOCH_DRIVER_FUNCTIONS(POOCH_LOAD)
+#undef POOCH_LOAD
+  if (missing != nullptr) {
+    return Error{ErrorCode::not_supported,
+                 fmt::format("libcuda.so.1 has no {}: the driver is too old", missing)};
+  }
+  return Done{};
+}
+
+// -1 where sysfs does not know the device.
+int numa_node_of(const DriverTable& driver, CUdevice device) {
+  char bus_id[32] = {};
+  if (driver.cuDeviceGetPCIBusId(bus_id, sizeof bus_id - 1, device) != CUDA_SUCCESS) return -1;
+  std::string id = bus_id;
+  std::transform(id.begin(), id.end(), id.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::ifstream file("/sys/bus/pci/devices/" + id + "/numa_node");
+  int node = -1;
+  return file >> node ? node : -1;
+}
+
+// While it lives, memory that this thread touches first comes from one NUMA node, if that has any left.
+class PreferredNode {
+ public:
+  explicit PreferredNode(int node) {
+    constexpr int bits = 8 * sizeof(unsigned long);
+    if (node < 0 || node >= bits) return;
+    if (syscall(SYS_get_mempolicy, &old_mode_, old_mask_, max_nodes, nullptr, 0) != 0) return;
+    const unsigned long mask = 1UL << node;
+    changed_ = syscall(SYS_set_mempolicy, MPOL_PREFERRED, &mask, bits + 1) == 0;
+  }
+  ~PreferredNode() {
+    if (changed_) syscall(SYS_set_mempolicy, old_mode_, old_mask_, max_nodes);
+  }
+  PreferredNode(const PreferredNode&) = delete;
+  PreferredNode& operator=(const PreferredNode&) = delete;
+
+ private:
+  static constexpr unsigned long max_nodes = 1024;
+  int old_mode_ = 0;
+  unsigned long old_mask_[max_nodes / (8 * sizeof(unsigned long))] = {};
+  bool changed_ = false;
+};
+
+CUmemAllocationProp properties(int ordinal) {
+  CUmemAllocationProp prop = {};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  prop.location.id = ordinal;
+  return prop;
+}
+
+CUstream vendor(StreamHandle stream) {
+  return reinterpret_cast<CUstream>(stream);
+}
+CUevent vendor(EventHandle event) {
+  return reinterpret_cast<CUevent>(event);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RealDevice>> RealDevice::open() {
+  auto driver = std::make_unique<DriverTable>();
+  if (Status loaded = load(*driver); !loaded) return loaded.error();
+  CUdevice device = 0;
+  if (const CUresult status = driver->cuCtxGetDevice(&device); status != CUDA_SUCCESS) {
+    return Error{ErrorCode::device, "no context is current on this thread", status};
+  }
+  return std::unique_ptr<RealDevice>(new RealDevice(std::move(driver), device));
+}
+
+RealDevice::RealDevice(std::unique_ptr<DriverTable> driver, int ordinal)
+    : driver_(std::move(driver)), ordinal_(ordinal), numa_node_(numa_node_of(*driver_, ordinal)) {}
+
+RealDevice::~RealDevice() = default;
+
+Status RealDevice::check(int status, const char* function) const {
+  // At exit the driver may be gone before us, and took everything with it.
+  if (status == CUDA_SUCCESS || status == CUDA_ERROR_DEINITIALIZED) return Done{};
+  const char* name = nullptr;
+  if (driver_->cuGetErrorName(static_cast<CUresult>(status), &name) != CUDA_SUCCESS || name == nullptr)
+    name = "?";
+  const ErrorCode code = status == CUDA_ERROR_OUT_OF_MEMORY ? ErrorCode::out_of_memory : ErrorCode::device;
+  return Error{code, fmt::format("{} failed: {} ({})", function, name, status), status};
+}
+
+// Calls a function of the table and turns its status into ours.
+#define POOCH_CALL(function, ...) check(driver_->function(__VA_ARGS__), #function)
+
+Result<DeviceInfo> RealDevice::info() {
+  DeviceInfo info = {};
+  char name[256] = {};
+  std::size_t total = 0, granularity = 0;
+  const CUmemAllocationProp prop = properties(ordinal_);
+  if (Status s = POOCH_CALL(cuDeviceGetName, name, sizeof name - 1, ordinal_); !s) return s.error();
+  if (Status s = POOCH_CALL(cuDeviceTotalMem_v2, &total, ordinal_); !s) return s.error();
+  if (Status s =
+          POOCH_CALL(cuMemGetAllocationGranularity, &granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+      !s) {
+    return s.error();
+  }
+  info.name = name;
+  info.total_bytes = total;
+  info.granularity = granularity;
+  info.numa_node = numa_node_;
+  return info;
+}
+
+Result<Address> RealDevice::reserve(std::uint64_t bytes) {
+  CUdeviceptr base = 0;
+  if (Status s = POOCH_CALL(cuMemAddressReserve, &base, bytes, 0, 0, 0); !s) return s.error();
+  return Address{base};
+}
+
+Status RealDevice::release(Address base, std::uint64_t bytes) {
+  return POOCH_CALL(cuMemAddressFree, raw(base), bytes);
+}
+
+Result<PhysicalHandle> RealDevice::create(std::uint64_t bytes) {
+  CUmemGenericAllocationHandle handle = 0;
+  const CUmemAllocationProp prop = properties(ordinal_);
+  if (Status s = POOCH_CALL(cuMemCreate, &handle, bytes, &prop, 0); !s) return s.error();
+  return PhysicalHandle{handle};
+}
+
+Status RealDevice::destroy(PhysicalHandle handle) {
+  return POOCH_CALL(cuMemRelease, static_cast<CUmemGenericAllocationHandle>(handle));
+}
+
+Status RealDevice::map(Address at, std::uint64_t bytes, PhysicalHandle handle) {
+  return POOCH_CALL(cuMemMap, raw(at), bytes, 0, static_cast<CUmemGenericAllocationHandle>(handle), 0);
+}
+
+Status RealDevice::set_access(Address at, std::uint64_t bytes) {
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = ordinal_;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return POOCH_CALL(cuMemSetAccess, raw(at), bytes, &access, 1);
+}
+
+Status RealDevice::unmap(Address at, std::uint64_t bytes) {
+  return POOCH_CALL(cuMemUnmap, raw(at), bytes);
+}
+
+Result<std::byte*> RealDevice::host_allocate(std::uint64_t bytes) {
+  const PreferredNode near_the_device(numa_node_);
+  void* memory = nullptr;
+  if (Status s = POOCH_CALL(cuMemHostAlloc, &memory, bytes, CU_MEMHOSTALLOC_PORTABLE); !s) return s.error();
+  return static_cast<std::byte*>(memory);
+}
+
+Status RealDevice::host_free(std::byte* memory) {
+  return POOCH_CALL(cuMemFreeHost, memory);
+}
+
+Result<StreamHandle> RealDevice::create_stream() {
+  CUstream stream = nullptr;
+  if (Status s = POOCH_CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING); !s) return s.error();
+  return StreamHandle{reinterpret_cast<std::uintptr_t>(stream)};
+}
+
+Status RealDevice::destroy_stream(StreamHandle stream) {
+  return POOCH_CALL(cuStreamDestroy_v2, vendor(stream));
+}
+
+Result<EventHandle> RealDevice::create_event() {
+  CUevent event = nullptr;
+  if (Status s = POOCH_CALL(cuEventCreate, &event, CU_EVENT_DISABLE_TIMING); !s) return s.error();
+  return EventHandle{reinterpret_cast<std::uintptr_t>(event)};
+}
+
+Status RealDevice::destroy_event(EventHandle event) {
+  return POOCH_CALL(cuEventDestroy_v2, vendor(event));
+}
+
+Status RealDevice::record(EventHandle event, StreamHandle stream) {
+  return POOCH_CALL(cuEventRecord, vendor(event), vendor(stream));
+}
+
+Status RealDevice::wait(StreamHandle stream, EventHandle event) {
+  return POOCH_CALL(cuStreamWaitEvent, vendor(stream), vendor(event), 0);
+}
+
+Result<bool> RealDevice::finished(EventHandle event) {
+  const CUresult status = driver_->cuEventQuery(vendor(event));
+  if (status == CUDA_ERROR_NOT_READY) return false;
+  if (Status s = check(status, "cuEventQuery"); !s) return s.error();
+  return true;
+}
+
+Status RealDevice::synchronize(EventHandle event) {
+  return POOCH_CALL(cuEventSynchronize, vendor(event));
+}
+
+Status RealDevice::synchronize_all() {
+  return check(driver_->cuCtxSynchronize(), "cuCtxSynchronize");
+}
+
+Result<bool> RealDevice::capturing(StreamHandle stream) {
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult status = driver_->cuStreamIsCapturing(vendor(stream), &capture);
+  // The legacy stream says so while another stream captures; it does not capture itself.
+  if (status == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return false;
+  if (Status s = check(status, "cuStreamIsCapturing"); !s) return s.error();
+  return capture != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+Status RealDevice::copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) {
+  return POOCH_CALL(cuMemcpyDtoHAsync_v2, to, raw(from), bytes, vendor(stream));
+}
+
+Status RealDevice::copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) {
+  return POOCH_CALL(cuMemcpyHtoDAsync_v2, raw(to), from, bytes, vendor(stream));
+}
+
+}  // namespace pooch::interpose

@@ -1,0 +1,58 @@
+// The port of core/device.h over the libcuda of this machine, real or software.
+//
+// It calls the driver's own functions, never a preload's hooks. Usable without any preload.
+#pragma once
+
+#include <memory>
+
+#include "core/device.h"
+
+namespace pooch::interpose {
+
+struct DriverTable;  // the driver's functions
+
+class RealDevice final : public Device {
+ public:
+  // For the device of the context that is current on this thread. Errors: device (no libcuda, no context, …),
+  // not_supported (a driver without a function that pooch needs).
+  static Result<std::unique_ptr<RealDevice>> open();
+  ~RealDevice() override;
+
+  Result<DeviceInfo> info() override;
+
+  Result<Address> reserve(std::uint64_t bytes) override;
+  Status release(Address base, std::uint64_t bytes) override;
+
+  Result<PhysicalHandle> create(std::uint64_t bytes) override;
+  Status destroy(PhysicalHandle handle) override;
+  Status map(Address at, std::uint64_t bytes, PhysicalHandle handle) override;
+  Status set_access(Address at, std::uint64_t bytes) override;
+  Status unmap(Address at, std::uint64_t bytes) override;
+
+  Result<std::byte*> host_allocate(std::uint64_t bytes) override;
+  Status host_free(std::byte* memory) override;
+
+  Result<StreamHandle> create_stream() override;
+  Status destroy_stream(StreamHandle stream) override;
+  Result<EventHandle> create_event() override;
+  Status destroy_event(EventHandle event) override;
+  Status record(EventHandle event, StreamHandle stream) override;
+  Status wait(StreamHandle stream, EventHandle event) override;
+  Result<bool> finished(EventHandle event) override;
+  Status synchronize(EventHandle event) override;
+  Status synchronize_all() override;
+  Result<bool> capturing(StreamHandle stream) override;
+
+  Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override;
+  Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) override;
+
+ private:
+  RealDevice(std::unique_ptr<DriverTable> driver, int ordinal);
+  Status check(int status, const char* function) const;
+
+  std::unique_ptr<DriverTable> driver_;
+  int ordinal_;
+  int numa_node_;
+};
+
+}  // namespace pooch::interpose

@@ -1,0 +1,139 @@
+"""The words in which a row says what an API function means.
+
+A row has no prototype: that comes from the vendor's header. Text in a row is a C++ expression of the function's
+parameters and of the helpers in interpose/extent.h and interpose/vendor_facts.h; an expression that is just a tensor
+or filter descriptor stands for the bytes it describes.
+"""
+
+import dataclasses
+import re
+from typing import Optional
+
+
+class SpecError(Exception):
+    """A row that cannot be right. The message begins with the row's name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Operand:
+    effect: str  # an enumerator of pooch::Effect
+    extent: str  # bytes or an Extent; empty where `at` gives a Side
+    at: Optional[str] = None  # the address, where it is not simply the parameter
+    read_if: Optional[str] = None  # "*beta != 0": then the old bytes are read too
+    each: Optional[str] = None  # repeated for i in [0, each)
+
+
+def read(extent="", **more):
+    return Operand("read", extent, **more)
+
+
+def write(extent="", **more):
+    """Changes some of the bytes."""
+    return Operand("write", extent, **more)
+
+
+def overwrite(extent="", **more):
+    """Gives every byte a new value."""
+    return Operand("overwrite", extent, **more)
+
+
+def read_write(extent="", **more):
+    return Operand("read_write", extent, **more)
+
+
+def scratch(extent="", **more):
+    """Overwrites; the bytes are dead afterwards."""
+    return Operand("scratch", extent, **more)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A tracked function: the session sees each call with its operands."""
+
+    name: str
+    kind: str  # an enumerator of pooch::OpKind, or "=" and an expression
+    stream: str  # "handle", a parameter, "legacy" or "per_thread"
+    operands: tuple  # of (parameter or None, Operand), in order of the header's parameters where they have one
+    host: tuple  # scalars that may lie in host or device memory
+    blocks: str  # a condition: the host waits for the device inside of the call; empty: never
+
+
+@dataclasses.dataclass(frozen=True)
+class Hook:
+    """A function with a hand-written wrapper."""
+
+    name: str
+    where: str  # the file in interpose/
+
+
+@dataclasses.dataclass(frozen=True)
+class Unwrapped:
+    """A function without a wrapper; `how` is "seen below", "passed through" or "unsupported"."""
+
+    name: str
+    how: str
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    name: str  # an enumerator of pooch::interpose::Library
+    header: str
+    prefix: str  # a regular expression that the library's functions match
+    missing: str  # status when the library or the function is not there
+    out_of_memory: str
+    stream_of_handle: str = ""  # helper that gives a handle's stream
+    session: str = "session_for_library_call"
+    before: str = ""  # a statement for every row, after its operands
+
+
+class Spec:
+    """All rows of one library."""
+
+    def __init__(self, library):
+        self.library = library
+        self.entries = {}  # by function name
+
+    def _add(self, entry):
+        if entry.name in self.entries:
+            raise SpecError(f"{entry.name}: two rows for one function")
+        self.entries[entry.name] = entry
+
+    def row(self, names, *, kind, stream, host=(), also=(), blocks="", **operands):
+        """One or several functions (`names`, separated by blanks) with the same parameters by name.
+
+        `operands`: parameter=effect(...). `also`: operands whose address is an expression.
+        """
+        listed = tuple(operands.items()) + tuple((None, operand) for operand in also)
+        for name in names.split():
+            self._add(Row(name, kind, stream, listed, tuple(host), blocks))
+
+    def hook(self, names, *, where):
+        for name in names.split():
+            self._add(Hook(name, where))
+
+    def _unwrapped(self, names, how, why):
+        for name in names.split():
+            self._add(Unwrapped(name, how, why))
+
+    def seen_below(self, names, why):
+        """Its work reaches us at the driver."""
+        self._unwrapped(names, "seen below", why)
+
+    def passthrough(self, names, *, why):
+        self._unwrapped(names, "passed through", why)
+
+    def unsupported(self, names, *, why):
+        """`why` says what happens then."""
+        self._unwrapped(names, "unsupported", why)
+
+
+_CONDITION = re.compile(r"^\*(\w+) != 0$")
+
+
+def condition_scalar(name, condition):
+    """The parameter in a `read_if`."""
+    match = _CONDITION.match(condition)
+    if not match:
+        raise SpecError(f"{name}: read_if is '*PARAMETER != 0', not '{condition}'")
+    return match.group(1)

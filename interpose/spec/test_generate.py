@@ -1,0 +1,153 @@
+#!/usr/bin/python3
+"""Tests of the generator: what it writes for small rows, and that rows which cannot be right are refused by name."""
+
+import os
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+sys.dont_write_bytecode = True
+
+import generate  # noqa: E402
+from spec.language import Library, Spec, SpecError, overwrite, read, scratch, write  # noqa: E402
+
+HEADER = """
+typedef struct Tensor *cudnnTensorDescriptor_t;
+typedef struct Stream *CUstream;
+typedef unsigned long long CUdeviceptr;
+typedef int Status;
+Status cudnnScale(void *handle, const void *beta, const cudnnTensorDescriptor_t xDesc, const void *x,
+                  const cudnnTensorDescriptor_t yDesc, void *y, void *space, unsigned long spaceBytes);
+Status cudnnOther(void *handle);
+Status cuSet(CUdeviceptr dst, int value, unsigned long n, CUstream hStream);
+Status cuSet_ptsz(CUdeviceptr dst, int value, unsigned long n, CUstream hStream);
+Status cuSet_v2(CUdeviceptr dst, int value, unsigned long n, CUstream hStream);
+Status cuMany(CUdeviceptr *to, unsigned long sizes[], unsigned long count, CUstream hStream);
+typedef Status (*PFN_cuSet_v4000)(CUdeviceptr dst, int value, unsigned long n, CUstream hStream);
+typedef Status (*PFN_cuSet_v3020)(unsigned int dst, int value, unsigned long n, CUstream hStream);
+typedef Status (*PFN_cuSet_v7000_ptsz)(CUdeviceptr dst, int value, unsigned long n, CUstream hStream);
+"""
+
+WRAPPER = """\
+POOCH_EXPORT Status cudnnScale(void *handle, const void *beta, const cudnnTensorDescriptor_t xDesc, const void *x, \
+const cudnnTensorDescriptor_t yDesc, void *y, void *space, unsigned long spaceBytes) {
+  const Scope scope;
+  auto* const real = real_cudnnScale.get(scope);
+  if (real == nullptr) return MISSING;
+  const auto launch = [&] { return real(handle, beta, xDesc, x, yDesc, y, space, spaceBytes); };
+  runtime::Session* const session = scope.outermost() ? session_for_library_call(scope) : nullptr;
+  if (session == nullptr) return launch();
+  CallBuilder call(scope, *session, "cudnnScale", OpKind::elementwise, stream_in(scope, handle));
+  call.add(x, tensor_extent(scope, xDesc), Effect::read);
+  call.add(space, spaceBytes, Effect::scratch);
+  call.add(y, tensor_extent(scope, yDesc), scalar_not_zero(scope, beta, yDesc) ? Effect::read_write : \
+Effect::overwrite);
+  return call.submit(FULL, launch);
+}"""
+
+
+def new_spec(name="cudnn", prefix=r"cudnn[A-Z]"):
+    return Spec(Library(name, "small.h", prefix, missing="MISSING", out_of_memory="FULL", stream_of_handle="stream_in"))
+
+
+def scale_row(spec, **changed):
+    operands = dict(x=read("xDesc"), space=scratch("spaceBytes"), y=overwrite("yDesc", read_if="*beta != 0"))
+    meaning = dict(kind="elementwise", stream="handle", **operands)
+    meaning.update(changed)
+    spec.row("cudnnScale", **meaning)
+    return spec
+
+
+class Generator(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.headers = generate.parse_headers(HEADER, [])
+
+    def refused(self, spec, message):
+        with self.assertRaisesRegex(SpecError, message):
+            generate.check(spec, self.headers)
+
+    def text(self, spec):
+        generate.check(spec, self.headers)
+        return generate.wrappers(spec, self.headers)
+
+    def test_wrapper_is_written_in_full(self):
+        self.assertIn(WRAPPER, self.text(scale_row(new_spec())))
+
+    def test_unknown_operand_names_the_row(self):
+        self.refused(scale_row(new_spec(), z=read("xDesc")), "^cudnnScale: no parameter 'z'$")
+
+    def test_unknown_name_in_an_expression_names_the_row(self):
+        self.refused(scale_row(new_spec(), space=scratch("spaceSize * 2")), "^cudnnScale: no parameter 'spaceSize'")
+
+    def test_unknown_stream_scalar_and_kind_name_the_row(self):
+        self.refused(scale_row(new_spec(), stream="queue"), "^cudnnScale: no parameter 'queue'")
+        self.refused(scale_row(new_spec(), host=["gamma"]), "^cudnnScale: no parameter 'gamma'")
+        self.refused(scale_row(new_spec(), kind="scaling"), "^cudnnScale: no OpKind 'scaling'")
+
+    def test_unknown_function_names_the_row(self):
+        spec = new_spec()
+        spec.passthrough("cudnnMissing", why="not there")
+        self.refused(spec, "^cudnnMissing: not declared in small.h$")
+
+    def test_two_rows_for_one_function_are_refused(self):
+        spec = scale_row(new_spec())
+        with self.assertRaisesRegex(SpecError, "^cudnnScale: two rows"):
+            spec.hook("cudnnScale", where="here.cpp")
+
+    def test_condition_has_one_form(self):
+        spec = scale_row(new_spec(), y=overwrite("yDesc", read_if="beta"))
+        self.refused(spec, "^cudnnScale: read_if")
+
+    def test_zero_stream_follows_the_abi(self):
+        spec = new_spec("cuda", r"cu[A-Z]")
+        spec.row("cuSet cuSet_ptsz", kind="set", stream="hStream", dst=overwrite("n"))
+        text = self.text(spec)
+        self.assertIn('"cuSet", OpKind::set, stream_of(hStream, StreamHandle::legacy)', text)
+        self.assertIn('"cuSet_ptsz", OpKind::set, stream_of(hStream, StreamHandle::per_thread)', text)
+
+    def test_repeated_operands(self):
+        spec = new_spec("cuda", r"cu[A-Z]")
+        also = [write("sizes[i]", at="to[i]", each="count")]
+        spec.row("cuMany", kind="set", stream="hStream", blocks="true", also=also)
+        text = self.text(spec)
+        self.assertIn("for (size_t i = 0; i < count; ++i) call.add(to[i], sizes[i], Effect::write);", text)
+        self.assertIn("call.blocks(true);", text)
+        self.assertIn("unsigned long *sizes", text)
+
+    def test_scalars_by_pointer_mode(self):
+        spec = scale_row(new_spec(), host=["beta"])
+        text = self.text(spec)
+        self.assertIn("if (scalars_on_device) call.add(beta, sizeof(*beta), Effect::read);", text)
+        self.assertIn("scalars_on_device || host_scalar_not_zero(beta) ? Effect::read_write", text)
+
+    def test_abi_versions(self):
+        last = 1 << 30
+        self.assertEqual(generate.version_range("cuSet", self.headers), (3020, 4000))
+        self.assertEqual(generate.version_range("cuSet_v2", self.headers), (4000, last))
+        self.assertEqual(generate.version_range("cuSet_ptsz", self.headers), (7000, last))
+
+    def test_lists(self):
+        spec = scale_row(new_spec())
+        self.assertEqual(
+            generate.exports([spec]), "{\n  global:\n    dlsym;\n    cudnnScale;\n  local:\n    *;\n};\n"
+        )
+        self.assertEqual(
+            generate.coverage([spec], self.headers),
+            "# small.h: 2 functions, 1 not classified yet\n"
+            "cudnnOther\tnot classified yet: passes through\n"
+            "cudnnScale\ttracked\n",
+        )
+
+    def test_coverage_says_why(self):
+        spec = new_spec()
+        spec.seen_below("cudnnOther", "its kernels arrive as bare launches")
+        spec.hook("cudnnScale", where="scale.cpp")
+        text = generate.coverage([spec], self.headers)
+        self.assertIn("cudnnOther\tseen below: its kernels arrive as bare launches\n", text)
+        self.assertIn("cudnnScale\ttracked (scale.cpp)\n", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,220 @@
+// A program for tests of the hooks: `hooks_program SCENARIO`. Exit code 0, or 1 with a line on stderr that
+// says what was not as it should be.
+#define __CUDA_API_VERSION_INTERNAL 1
+#include <cuda.h>
+#include <cudnn.h>
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+
+namespace {
+
+constexpr size_t mib = size_t{1} << 20;
+
+void expect(bool holds, const std::string& what) {
+  if (holds) return;
+  std::fprintf(stderr, "not so: %s\n", what.c_str());
+  std::exit(1);
+}
+
+void* driver_library() {
+  static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  expect(library != nullptr, "libcuda.so.1 loads");
+  return library;
+}
+
+template <class Function>
+Function* driver(const char* name) {
+  void* const found = dlsym(driver_library(), name);
+  expect(found != nullptr, std::string("the driver has ") + name);
+  return reinterpret_cast<Function*>(found);
+}
+
+// "libpooch.so:cuMemAlloc_v2"
+std::string whose(void* address) {
+  Dl_info info;
+  if (address == nullptr || dladdr(address, &info) == 0) return "nobody";
+  const char* const slash = std::strrchr(info.dli_fname, '/');
+  const char* const file = slash != nullptr ? slash + 1 : info.dli_fname;
+  return std::string(file) + ":" +
+         (info.dli_sname != nullptr && info.dli_saddr == address ? info.dli_sname : "?");
+}
+
+void expect_whose(void* address, const std::string& expected, const std::string& what) {
+  expect(whose(address) == expected, what + " is " + whose(address) + ", not " + expected);
+}
+
+void start() {
+  expect(driver<decltype(cuInit)>("cuInit")(0) == CUDA_SUCCESS, "cuInit");
+  CUcontext context;
+  driver<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&context, 0);
+  driver<decltype(cuCtxSetCurrent)>("cuCtxSetCurrent")(context);
+}
+
+CUdeviceptr allocate(size_t bytes) {
+  CUdeviceptr memory = 0;
+  expect(driver<decltype(cuMemAlloc_v2)>("cuMemAlloc_v2")(&memory, bytes) == CUDA_SUCCESS, "cuMemAlloc_v2");
+  return memory;
+}
+
+void look_up() {
+  void* const library = driver_library();
+  expect_whose(dlsym(library, "cuMemAlloc_v2"), "libpooch.so:cuMemAlloc_v2", "dlsym cuMemAlloc_v2");
+  expect_whose(dlsym(library, "cuMemAlloc"), "libcuda.so.1:cuMemAlloc", "dlsym of the oldest ABI");
+  expect_whose(dlsym(library, "cuDeviceGetName"), "libcuda.so.1:cuDeviceGetName", "dlsym without a wrapper");
+  expect(dlsym(library, "cuNoSuchThing") == nullptr && dlerror() != nullptr, "a missing name stays missing");
+  // A name of the driver in a library that is not the driver.
+  expect(dlsym(dlopen("libm.so.6", RTLD_NOW), "cuMemAlloc_v2") == nullptr, "libm has no cuMemAlloc_v2");
+  const auto get = driver<decltype(cuGetProcAddress_v2)>("cuGetProcAddress_v2");
+  expect_whose(reinterpret_cast<void*>(get), "libpooch.so:cuGetProcAddress_v2", "dlsym cuGetProcAddress_v2");
+
+  const bool unnamed = std::getenv("FAKE_UNNAMED") != nullptr;
+  const std::string old = unnamed ? "libcuda.so.1:?" : "libcuda.so.1:cuMemAlloc";
+  const struct {
+    const char* name;
+    int version;
+    cuuint64_t flags;
+    std::string expected;
+  } requests[] = {
+      {"cuMemAlloc", 13000, 0, "libpooch.so:cuMemAlloc_v2"},
+      {"cuMemAlloc", 3010, 0, old},
+      {"cuMemcpy", 13000, CU_GET_PROC_ADDRESS_DEFAULT, "libpooch.so:cuMemcpy"},
+      {"cuMemcpy", 13000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, "libpooch.so:cuMemcpy"},
+      {"cuMemcpy", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, "libpooch.so:cuMemcpy_ptds"},
+      {"cuDeviceGetName", 13000, 0, "libcuda.so.1:cuDeviceGetName"},
+      {"cuGetProcAddress", 13000, 0, "libpooch.so:cuGetProcAddress_v2"},
+  };
+  for (const auto& request : requests) {
+    void* found = nullptr;
+    CUdriverProcAddressQueryResult status;
+    expect(get(request.name, &found, request.version, request.flags, &status) == CUDA_SUCCESS, request.name);
+    expect_whose(found, request.expected, std::string(request.name) + " " + std::to_string(request.version));
+  }
+  void* found = nullptr;
+  expect(get("", &found, 13000, 0, nullptr) == CUDA_ERROR_NOT_FOUND && found == nullptr,
+         "the empty probe fails");
+}
+
+void allocations() {
+  start();
+  const CUdeviceptr small = allocate(1000), big = allocate(8 * mib);
+  expect(small < 0x7100000000 && big > 0x7100000000, "the small one is the driver's, the big one is not");
+
+  size_t free = 0, total = 0;
+  const auto info = driver<decltype(cuMemGetInfo_v2)>("cuMemGetInfo_v2");
+  expect(info(nullptr, &total) == CUDA_SUCCESS && info(&free, nullptr) == CUDA_SUCCESS,
+         "null pointers are fine");
+  expect(total > size_t{1} << 30 && free < total, "total is cap and host budget together");
+  size_t device_total = 0;
+  driver<decltype(cuDeviceTotalMem_v2)>("cuDeviceTotalMem_v2")(&device_total, 0);
+  expect(device_total == total, "cuDeviceTotalMem tells the same story");
+
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  driver<decltype(cuMemGetAddressRange_v2)>("cuMemGetAddressRange_v2")(&base, &bytes, big + 5);
+  expect(base == big && bytes == 8 * mib, "the range of an address");
+  unsigned int type = 0;
+  const auto attribute = driver<decltype(cuPointerGetAttribute)>("cuPointerGetAttribute");
+  attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, big + 5);
+  expect(type == CU_MEMORYTYPE_DEVICE, "device memory");
+
+  CUdeviceptr pitched = 0;
+  size_t pitch = 0;
+  driver<decltype(cuMemAllocPitch_v2)>("cuMemAllocPitch_v2")(&pitched, &pitch, 4100, 1024, 4);
+  expect(pitched > 0x7100000000 && pitch == 4608, "rows begin at multiples of 512");
+
+  const auto release = driver<decltype(cuMemFree_v2)>("cuMemFree_v2");
+  expect(release(big + 512) == CUDA_ERROR_INVALID_VALUE, "not the start of an allocation");
+  expect(release(big) == CUDA_SUCCESS, "freed");
+  expect(release(big) == CUDA_ERROR_INVALID_VALUE, "freed twice");
+  expect(attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, big) == CUDA_ERROR_INVALID_VALUE, "dead memory");
+  expect(release(small) == CUDA_SUCCESS && release(0) == CUDA_SUCCESS, "the driver's own");
+}
+
+void launches() {
+  start();
+  struct {
+    void* words[3];
+  } argument = {};
+  int count = 7;
+  argument.words[1] = reinterpret_cast<void*>(allocate(4 * mib) + 100);
+  argument.words[2] = reinterpret_cast<void*>(0x123456789);
+  void* parameters[] = {&count, &argument};
+  const auto launch = driver<decltype(cuLaunchKernel)>("cuLaunchKernel");
+  const auto function = reinterpret_cast<CUfunction>(0x42);
+  expect(launch(function, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr) == CUDA_SUCCESS,
+         "by parameters");
+
+  struct {
+    std::uint64_t number, pointer;
+  } buffer = {1, allocate(6 * mib)};
+  size_t bytes = sizeof buffer;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
+  expect(launch(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra) == CUDA_SUCCESS, "by buffer");
+  expect(launch(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr) == CUDA_SUCCESS, "without any");
+}
+
+// On a thread of its own, which has no context current: cuDNN's runtime would set one.
+void library_calls() {
+  start();
+  const CUdeviceptr tensor = allocate(4 * mib);
+  void* const cudnn = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+  expect(cudnn != nullptr, "libcudnn.so.9 loads");
+  cudnnHandle_t handle;
+  const auto create = reinterpret_cast<decltype(&cudnnCreate)>(dlsym(cudnn, "cudnnCreate"));
+  expect(create(&handle) == CUDNN_STATUS_SUCCESS, "cuDNN's own look-ups find cuDNN");
+  void* const scale = dlsym(cudnn, "cudnnScaleTensor");
+  expect_whose(scale, "libpooch.so:cudnnScaleTensor", "the program's look-up");
+  std::thread([&] {
+    const float factor = 2;
+    expect(reinterpret_cast<decltype(&cudnnScaleTensor)>(scale)(
+               handle, nullptr, reinterpret_cast<void*>(tensor), &factor) == CUDNN_STATUS_SUCCESS,
+           "cudnnScaleTensor");
+  }).join();
+}
+
+void in_a_fork() {
+  start();
+  allocate(4 * mib);
+  const pid_t child = fork();
+  if (child == 0) {
+    // Inert: the driver itself is asked.
+    expect(allocate(4 * mib) < 0x7100000000, "a child's allocation passes through");
+    std::exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child is fine");
+}
+
+void missing_library() {
+  const auto scale = reinterpret_cast<decltype(&cudnnScaleTensor)>(dlsym(RTLD_DEFAULT, "cudnnScaleTensor"));
+  expect(scale != nullptr, "the preload exports it");
+  for (int i = 0; i < 2; ++i) {
+    expect(scale(nullptr, nullptr, nullptr, nullptr) == CUDNN_STATUS_NOT_INITIALIZED, "cuDNN's own error");
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::map<std::string, std::function<void()>> scenarios = {
+      {"look_up", look_up},   {"allocations", allocations},
+      {"launches", launches}, {"library_calls", library_calls},
+      {"fork", in_a_fork},    {"missing_library", missing_library},
+      {"start", start},       {"allocate", [] { start(), allocate(4 * mib); }},
+  };
+  const auto scenario = scenarios.find(count == 2 ? arguments[1] : "");
+  if (scenario == scenarios.end()) return 2;
+  scenario->second();
+  return 0;
+}
