@@ -1,0 +1,66 @@
+// What every layer needs: streams, handles, memory, and the algorithms to use.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <map>
+
+#include "memory.h"
+
+namespace train {
+
+// Deterministic algorithms only; named, never searched for, so that every run takes the same.
+struct Algorithms {
+  cudnnConvolutionFwdAlgo_t forward = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
+  cudnnConvolutionBwdDataAlgo_t backward_data = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
+  cudnnConvolutionBwdFilterAlgo_t backward_filter = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
+};
+
+// Streams and library handles, in the order in which they must come and go.
+class Handles {
+ public:
+  Handles();
+  ~Handles();
+  Handles(const Handles&) = delete;
+  Handles& operator=(const Handles&) = delete;
+
+  cudaStream_t compute = nullptr;
+  cudaStream_t copy = nullptr;
+  cudnnHandle_t cudnn = nullptr;
+  cublasHandle_t cublas = nullptr;
+};
+
+class Context {
+ public:
+  Context(Memory::Kind kind, const Algorithms& algorithms)
+      : memory(kind, handles_.compute), algorithms(algorithms) {}
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  cudaStream_t compute() const { return handles_.compute; }
+  cudaStream_t copy() const { return handles_.copy; }
+  cudnnHandle_t cudnn() const { return handles_.cudnn; }
+  cublasHandle_t cublas() const { return handles_.cublas; }
+
+  // A descriptor of packed floats, made at first use and kept.
+  cudnnTensorDescriptor_t descriptor(Shape shape);
+  // Copies host floats into a new tensor and waits for the copy.
+  Tensor upload(const float* values, Shape shape);
+
+ private:
+  Handles handles_;
+  std::map<Shape, cudnnTensorDescriptor_t> descriptors_;
+
+ public:
+  Memory memory;
+  const Algorithms algorithms;
+};
+
+// The blend factors of cuDNN and cuBLAS.
+inline constexpr float one = 1.0F;
+inline constexpr float zero = 0.0F;
+
+}  // namespace train

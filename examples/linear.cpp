@@ -1,0 +1,74 @@
+#include <cmath>
+#include <utility>
+
+#include "check.h"
+#include "layers.h"
+
+namespace train {
+namespace {
+
+// y = x W^T + b over the flattened image. cuBLAS is column-major: a row-major (n, k) matrix is its (k, n)
+// one.
+class Linear final : public Layer {
+ public:
+  Linear(std::string name, int features) : Layer(std::move(name)), features_(features) {}
+
+  Shape build(Context& context, const std::vector<Shape>& inputs, Random& random) override {
+    inputs_ = static_cast<int>(Shape{1, inputs[0].c, inputs[0].h, inputs[0].w}.count());
+    const Shape weights{features_, inputs_, 1, 1};
+    const float deviation = 1.0F / std::sqrt(static_cast<float>(inputs_));
+    std::vector<float> values(weights.count());
+    for (float& value : values) value = random.normal() * deviation;
+    weights_ = {name() + ".weight", context.upload(values.data(), weights), {}, {}};
+    const Shape bias{1, features_, 1, 1};
+    bias_ = {name() + ".bias", context.upload(std::vector<float>(bias.count()).data(), bias), {}, {}};
+    return {inputs[0].n, features_, 1, 1};
+  }
+
+  Tensor forward(Context& context, std::vector<Tensor> inputs, bool training) override {
+    Tensor& x = inputs[0];
+    const int n = x.shape().n;
+    Tensor y = context.memory.tensor({n, features_, 1, 1});
+    check(cublasSgemm(context.cublas(), CUBLAS_OP_T, CUBLAS_OP_N, features_, n, inputs_, &one,
+                      weights_.value.data(), inputs_, x.data(), inputs_, &zero, y.data(), features_),
+          "cublasSgemm");
+    check(cudnnAddTensor(context.cudnn(), &one, context.descriptor(bias_.value.shape()), bias_.value.data(),
+                         &one, context.descriptor(y.shape()), y.data()),
+          "cudnnAddTensor");
+    if (training) input_ = std::move(x);
+    return y;
+  }
+
+  void backward(Context& context, Tensor dy, const std::vector<GradientSlot>& dx) override {
+    const Tensor x = std::exchange(input_, {});
+    const int n = x.shape().n;
+    bias_.gradient = context.memory.tensor(bias_.value.shape());
+    check(cudnnConvolutionBackwardBias(context.cudnn(), &one, context.descriptor(dy.shape()), dy.data(),
+                                       &zero, context.descriptor(bias_.value.shape()), bias_.gradient.data()),
+          "cudnnConvolutionBackwardBias");
+    weights_.gradient = context.memory.tensor(weights_.value.shape());
+    check(cublasSgemm(context.cublas(), CUBLAS_OP_N, CUBLAS_OP_T, inputs_, features_, n, &one, x.data(),
+                      inputs_, dy.data(), features_, &zero, weights_.gradient.data(), inputs_),
+          "cublasSgemm");
+    const float* beta = open_gradient(context, *dx[0], x.shape());
+    check(cublasSgemm(context.cublas(), CUBLAS_OP_N, CUBLAS_OP_N, inputs_, n, features_, &one,
+                      weights_.value.data(), inputs_, dy.data(), features_, beta, dx[0]->data(), inputs_),
+          "cublasSgemm");
+  }
+
+  std::vector<Parameter*> parameters() override { return {&weights_, &bias_}; }
+
+ private:
+  int features_;
+  int inputs_ = 0;
+  Parameter weights_, bias_;
+  Tensor input_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> linear(std::string name, int features) {
+  return std::make_unique<Linear>(std::move(name), features);
+}
+
+}  // namespace train

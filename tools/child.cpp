@@ -1,0 +1,83 @@
+#include "child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace pooch::tools {
+namespace {
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  all.reserve(texts.size() + 1);
+  for (const std::string& text : texts) all.push_back(const_cast<char*>(text.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) sigaddset(&set, signal);
+  return set;
+}
+
+// Hands signals on until the child is gone.
+ChildEnd wait_for(pid_t child, const sigset_t& watched) {
+  while (true) {
+    int status = 0;
+    if (waitpid(child, &status, WNOHANG) == child) {
+      if (WIFSIGNALED(status)) return {0, WTERMSIG(status)};
+      return {WEXITSTATUS(status), 0};
+    }
+    siginfo_t info{};
+    const int signal = sigwaitinfo(&watched, &info);
+    // A terminal sends its own signals to the whole foreground group: the child has had them.
+    if (signal > 0 && signal != SIGCHLD && info.si_code != SI_KERNEL) kill(child, signal);
+  }
+}
+
+}  // namespace
+
+Result<ChildEnd> run_child(const std::vector<std::string>& command,
+                           const std::vector<std::string>& environment) {
+  const std::vector<char*> arguments = pointers(command);
+  const std::vector<char*> variables = pointers(environment);
+  const sigset_t watched = watched_signals();
+  sigset_t before;
+  std::signal(SIGCHLD, SIG_DFL);  // an ignored one would leave nothing to wait for
+  sigprocmask(SIG_BLOCK, &watched, &before);
+  // Closed by a successful exec; otherwise brings the reason.
+  int failure[2];
+  if (pipe2(failure, O_CLOEXEC) != 0)
+    return Error{ErrorCode::internal, fmt::format("pipe: {}", strerror(errno))};
+  const pid_t child = fork();
+  if (child < 0) return Error{ErrorCode::internal, fmt::format("fork: {}", strerror(errno))};
+  if (child == 0) {
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    execvpe(arguments[0], arguments.data(), variables.data());
+    const int reason = errno;
+    if (write(failure[1], &reason, sizeof reason) < 0) _exit(126);
+    _exit(127);
+  }
+  close(failure[1]);
+  int reason = 0;
+  ssize_t got = 0;
+  do got = read(failure[0], &reason, sizeof reason);
+  while (got < 0 && errno == EINTR);
+  close(failure[0]);
+  const ChildEnd end = wait_for(child, watched);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (got > 0) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("'{}' cannot be run: {}", command[0], strerror(reason)), reason};
+  }
+  return end;
+}
+
+}  // namespace pooch::tools

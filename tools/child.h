@@ -1,0 +1,25 @@
+// Runs one command and waits for it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+
+namespace pooch::tools {
+
+struct ChildEnd {
+  int status = 0;  // the exit code where signal is 0
+  int signal = 0;
+
+  // As a shell reports it: 128 + signal.
+  int exit_code() const { return signal != 0 ? 128 + signal : status; }
+};
+
+// Interrupts and terminations that reach this process are handed on. Errors: invalid_argument, the command
+// cannot be executed (the message names it, vendor_status is the errno); internal, the process could not be
+// made.
+Result<ChildEnd> run_child(const std::vector<std::string>& command,
+                           const std::vector<std::string>& environment);
+
+}  // namespace pooch::tools

@@ -1,0 +1,88 @@
+#include "device_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/bytes.h"
+
+namespace pooch::tools {
+namespace {
+
+constexpr std::string_view prefix = "soft:";
+constexpr std::string_view memory_key = "memory=";
+
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t colon; (colon = text.find(':')) != std::string_view::npos; text.remove_prefix(colon + 1)) {
+    parts.push_back(text.substr(0, colon));
+  }
+  parts.push_back(text);
+  return parts;
+}
+
+std::vector<std::string> models_in(const std::filesystem::path& softgpu_folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(softgpu_folder / "models", error)) {
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Error bad_device(std::string_view text, std::string_view why) {
+  return {ErrorCode::invalid_argument, fmt::format("'{}': {}", text, why)};
+}
+
+}  // namespace
+
+std::string SoftDevice::to_string() const {
+  std::string text = model + ":" + mode;
+  if (memory) text += fmt::format(":{}{}", memory_key, *memory);
+  return text;
+}
+
+Result<std::uint64_t> model_host_bytes(const SoftDevice& device,
+                                       const std::filesystem::path& softgpu_folder) {
+  const auto path = softgpu_folder / "models" / (device.model + ".json");
+  std::ifstream in(path);
+  const auto model = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (model.is_object() && model.contains("host_bytes") && model["host_bytes"].is_number_unsigned())
+    return model["host_bytes"].get<std::uint64_t>();
+  return Error{ErrorCode::invalid_argument, fmt::format("{}: no host_bytes", path.string())};
+}
+
+Result<std::optional<SoftDevice>> parse_device(std::string_view text,
+                                               const std::filesystem::path& softgpu_folder) {
+  if (text == "real") return std::optional<SoftDevice>{};
+  if (!text.starts_with(prefix)) {
+    return bad_device(text, "accepted are real and soft:MODEL[:compute|timing][:memory=SIZE]");
+  }
+  const std::vector<std::string_view> parts = split(text.substr(prefix.size()));
+  SoftDevice device;
+  device.model = parts[0];
+  const std::vector<std::string> models = models_in(softgpu_folder);
+  if (std::find(models.begin(), models.end(), device.model) == models.end()) {
+    if (models.empty()) return bad_device(text, fmt::format("no models in {}", softgpu_folder.string()));
+    return bad_device(text, fmt::format("accepted models are {}", fmt::join(models, ", ")));
+  }
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i] == "compute" || parts[i] == "timing") {
+      device.mode = parts[i];
+    } else if (parts[i].starts_with(memory_key)) {
+      const auto bytes = parse_bytes(parts[i].substr(memory_key.size()));
+      if (!bytes) return bad_device(text, bytes.error().message);
+      if (*bytes == 0) return bad_device(text, "memory: accepted are sizes above 0");
+      device.memory = *bytes;
+    } else {
+      return bad_device(text, fmt::format("'{}': accepted are compute, timing and memory=SIZE", parts[i]));
+    }
+  }
+  return std::optional<SoftDevice>{device};
+}
+
+}  // namespace pooch::tools

@@ -1,0 +1,32 @@
+// What --device says: the real GPU, or a software one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/result.h"
+
+namespace pooch::tools {
+
+struct SoftDevice {
+  std::string model;
+  std::string mode = "compute";
+  std::optional<std::uint64_t> memory;  // bytes, where it differs from the model's
+
+  // "v100-pcie3:timing:memory=1073741824", as the software GPU reads it from SOFTGPU_DEVICE.
+  std::string to_string() const;
+};
+
+// Host memory of the model's machine, in bytes: what a timing run may page-lock, since it touches none of it.
+// Error: invalid_argument, the file that cannot be read.
+Result<std::uint64_t> model_host_bytes(const SoftDevice& device, const std::filesystem::path& softgpu_folder);
+
+// "real" gives nothing. Otherwise "soft:MODEL[:compute|timing][:memory=SIZE]", where `softgpu_folder` has
+// models/MODEL.json. Errors: invalid_argument, "'text': " and what is accepted.
+Result<std::optional<SoftDevice>> parse_device(std::string_view text,
+                                               const std::filesystem::path& softgpu_folder);
+
+}  // namespace pooch::tools

@@ -1,0 +1,38 @@
+// What `pooch run` says afterwards.
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "child.h"
+#include "core/summary.h"
+
+namespace pooch::tools {
+
+// The file of --summary, opened before the run so that a wrong path costs nothing.
+class SummaryFile {
+ public:
+  explicit SummaryFile(const std::optional<std::string>& path);
+  ~SummaryFile();
+  SummaryFile(const SummaryFile&) = delete;
+  SummaryFile& operator=(const SummaryFile&) = delete;
+
+  bool good() const { return good_; }
+  // False where it could not be written. True without a file.
+  bool write(const std::string& text);
+
+ private:
+  std::FILE* file_ = nullptr;
+  bool good_ = true;
+};
+
+// A few lines for people.
+std::string summary_text(const Summary& summary);
+
+// Reads what the library left, prints it on stderr and copies it ("null" where there is none). False, after a
+// line, where that failed; a command without CUDA is no failure.
+bool report_run(const std::filesystem::path& summary_json, const ChildEnd& end, SummaryFile& copy);
+
+}  // namespace pooch::tools

@@ -1,0 +1,182 @@
+#include "run_command.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
+#include "child.h"
+#include "core/config.h"
+#include "core/result.h"
+#include "device_choice.h"
+#include "environment.h"
+#include "install.h"
+#include "report.h"
+
+namespace pooch::tools {
+namespace fs = std::filesystem;
+namespace {
+
+struct Refusal {
+  int code;
+  std::string message;
+};
+
+// One option and the variable that carries it; the library's own reader judges the value.
+struct Setting {
+  const char* option;
+  const char* variable;
+  const std::optional<std::string>& value;
+};
+
+std::optional<Refusal> check_setting(const Setting& setting) {
+  if (!setting.value) return {};
+  const auto config = read_config([&](const char* name) -> const char* {
+    return std::string_view(name) == setting.variable ? setting.value->c_str() : nullptr;
+  });
+  if (config) return {};
+  std::string_view why = config.error().message;
+  const std::string named = fmt::format("{}: ", setting.variable);
+  if (why.starts_with(named)) why.remove_prefix(named.size());
+  return Refusal{exit_bad_usage, fmt::format("{} {}", setting.option, why)};
+}
+
+std::optional<Refusal> check_inherited() {
+  const auto config = read_config([](const char* name) -> const char* { return std::getenv(name); });
+  if (config) return {};
+  return Refusal{exit_bad_usage, config.error().message};
+}
+
+bool driver_loads() {
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver != nullptr) dlclose(driver);
+  return driver != nullptr;
+}
+
+// In timing mode the machine is the model's, not this one: so is its host memory. The user's own word goes
+// first.
+std::optional<Refusal> host_memory_of_model(const SoftDevice& device, const Install& install,
+                                            Environment& environment) {
+  const std::string* chosen = environment.find("POOCH_HOST_MEMORY");
+  if (device.mode != "timing" || (chosen != nullptr && !chosen->empty())) return {};
+  const auto bytes = model_host_bytes(device, install.softgpu_folder);
+  if (!bytes) return Refusal{exit_failed, bytes.error().message};
+  environment.set("POOCH_HOST_MEMORY", std::to_string(*bytes / 5 * 4));
+  return {};
+}
+
+std::optional<Refusal> choose_device(const RunOptions& options, const Install& install,
+                                     Environment& environment) {
+  const auto device = parse_device(options.device, install.softgpu_folder);
+  if (!device) return Refusal{exit_bad_usage, "--device " + device.error().message};
+  if (*device) {
+    environment.set("SOFTGPU_DEVICE", (*device)->to_string());
+    environment.put_first("LD_LIBRARY_PATH", install.softgpu_folder.string());
+    if (options.seed) environment.set("SOFTGPU_SEED", std::to_string(*options.seed));
+    // Its OpenMP threads wait between kernels; spinning there takes the cores from everybody else.
+    if (environment.find("OMP_WAIT_POLICY") == nullptr) environment.set("OMP_WAIT_POLICY", "passive");
+    return host_memory_of_model(**device, install, environment);
+  }
+  if (options.seed) return Refusal{exit_bad_usage, "--seed: only a software GPU (--device soft:…) takes one"};
+  if (driver_loads()) return {};
+  return Refusal{
+      exit_failed,
+      "no CUDA driver (libcuda.so.1) found; without a GPU use --device soft:v100-pcie3, a software one"};
+}
+
+std::optional<Refusal> preload(const Install& install, Environment& environment) {
+  if (!install.library) {
+    return Refusal{exit_failed,
+                   "libpooch.so is neither in ../interpose nor in ../lib/pooch beside this program"};
+  }
+  const std::string path = install.library->string();
+  if (path.find_first_of(": ") != std::string::npos) {
+    return Refusal{
+        exit_failed,
+        fmt::format("LD_PRELOAD cannot carry '{}': move it to a path without spaces and colons", path)};
+  }
+  environment.preload(path);
+  return {};
+}
+
+// The folder where the library leaves its summary: the user's, or a new one that goes away again.
+class ReportFolder {
+ public:
+  explicit ReportFolder(const std::string* chosen) : path_(chosen != nullptr ? *chosen : std::string()) {
+    std::error_code error;
+    if (!path_.empty()) {
+      fs::remove(path_ / "summary.json", error);  // an earlier run's must not be taken for this one's
+      return;
+    }
+    std::string name = (fs::temp_directory_path(error) / "pooch-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) return;
+    path_ = name;
+    temporary_ = true;
+  }
+  ~ReportFolder() {
+    std::error_code error;
+    if (temporary_) fs::remove_all(path_, error);
+  }
+  ReportFolder(const ReportFolder&) = delete;
+  ReportFolder& operator=(const ReportFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  bool temporary_ = false;
+};
+
+int complain(const Refusal& refusal) {
+  fmt::print(stderr, "pooch: error: {}\n", refusal.message);
+  return refusal.code;
+}
+
+// The child's end as an exit code, after a line where it never started; 126 and 127 as in a shell.
+int finish(const Result<ChildEnd>& end) {
+  if (end) return end->exit_code();
+  const Error& error = end.error();
+  if (error.code != ErrorCode::invalid_argument) return complain({exit_failed, error.message});
+  return complain({error.vendor_status == ENOENT ? exit_not_found : exit_not_executable, error.message});
+}
+
+}  // namespace
+
+int run_command(const RunOptions& options) {
+  const Setting settings[] = {{"--memory", "POOCH_MEMORY_CAP", options.memory},
+                              {"--host-memory", "POOCH_HOST_MEMORY", options.host_memory},
+                              {"--policy", "POOCH_POLICY", options.policy},
+                              {"--log", "POOCH_LOG", options.log}};
+  for (const Setting& setting : settings) {
+    if (const auto refusal = check_setting(setting)) return complain(*refusal);
+  }
+  if (const auto refusal = check_inherited()) return complain(*refusal);
+
+  const Install install = find_install();
+  Environment environment = Environment::current();
+  if (const auto refusal = choose_device(options, install, environment)) return complain(*refusal);
+  if (options.without_pooch) return finish(run_child(options.command, environment.entries()));
+
+  if (const auto refusal = preload(install, environment)) return complain(*refusal);
+  for (const Setting& setting : settings) {
+    if (setting.value) environment.set(setting.variable, *setting.value);
+  }
+  SummaryFile copy(options.summary);
+  if (!copy.good())
+    return complain({exit_bad_usage, fmt::format("--summary '{}': cannot be written", *options.summary)});
+  const std::string* chosen = environment.find("POOCH_REPORT");
+  const ReportFolder folder(chosen != nullptr && !chosen->empty() ? chosen : nullptr);
+  if (folder.path().empty()) return complain({exit_failed, "no temporary folder can be made"});
+  environment.set("POOCH_REPORT", folder.path().string());
+
+  const auto end = run_child(options.command, environment.entries());
+  const int code = finish(end);
+  if (end && !report_run(folder.path() / "summary.json", *end, copy) && code == 0) return exit_failed;
+  return code;
+}
+
+}  // namespace pooch::tools

@@ -1,0 +1,26 @@
+// `pooch run`: a command with libpooch.so preloaded, on the real GPU or a software one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pooch::tools {
+
+enum ExitCode : int { exit_bad_usage = 2, exit_failed = 3, exit_not_executable = 126, exit_not_found = 127 };
+
+// As written on the command line; nothing where the option was not given.
+struct RunOptions {
+  std::optional<std::string> memory, host_memory, policy, log;
+  std::string device = "real";
+  std::optional<std::string> summary;
+  std::optional<std::uint64_t> seed;
+  bool without_pooch = false;
+  std::vector<std::string> command;
+};
+
+// Returns the program's exit code: the child's own, or an ExitCode after one line on stderr.
+int run_command(const RunOptions& options);
+
+}  // namespace pooch::tools
