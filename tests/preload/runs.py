@@ -1,0 +1,54 @@
+"""Runs of programs under `pooch run`, for the tests in this folder.
+
+Every test script is started as: SCRIPT BUILD_FOLDER
+"""
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+POOCH = BUILD / "tools/pooch"
+TRAIN = BUILD / "examples/train"
+MIB = 1 << 20
+
+
+@dataclasses.dataclass
+class Run:
+    status: int
+    out: str
+    err: str
+    summary: dict | None  # what pooch says
+    device: dict | None  # what the software GPU says
+    losses: list[str]
+
+    def pooch_lines(self):
+        return [line for line in self.err.splitlines() if line.startswith("pooch: ")]
+
+
+def run(device, command, *options, env=None, timeout=300):
+    """`pooch run --device DEVICE OPTIONS -- COMMAND`; the trainer's losses come along where it is the command."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: pathlib.Path(folder) / name for name in ("summary", "device", "losses")}
+        command = [str(word) for word in command]
+        if command[0] == str(TRAIN):
+            command += ["--loss-log", str(files["losses"])]
+        if "--no-pooch" not in options:
+            options = (*options, "--summary", str(files["summary"]))
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
+        environment.update(env or {}, SOFTGPU_REPORT=str(files["device"]))
+        done = subprocess.run([str(POOCH), "run", "--device", device, *options, "--", *command], env=environment,
+                              capture_output=True, text=True, timeout=timeout)
+        text = {name: path.read_text() if path.exists() else "" for name, path in files.items()}
+    return Run(done.returncode, done.stdout, done.stderr, json.loads(text["summary"] or "null"),
+               json.loads(text["device"] or "null"), text["losses"].split("\n"))
+
+
+def smallest_cap_named(run_result):
+    """The cap in MiB that the last out-of-memory line calls the smallest, or None."""
+    found = re.findall(r"smallest cap that works is [^(]*\((\d+) MiB\)", run_result.err)
+    return int(found[-1]) if found else None
