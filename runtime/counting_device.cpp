@@ -7,11 +7,6 @@ Status CountingDevice::synchronize(EventHandle event) {
   return inner_.synchronize(event);
 }
 
-Status CountingDevice::synchronize_all() {
-  counters_.host_waits.fetch_add(1, std::memory_order_relaxed);
-  return inner_.synchronize_all();
-}
-
 Status CountingDevice::copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) {
   counters_.bytes_out.fetch_add(bytes, std::memory_order_relaxed);
   return inner_.copy_out(to, from, bytes, stream);

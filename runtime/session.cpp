@@ -74,12 +74,24 @@ struct Session::Impl {
   }
   std::uint64_t occupied() const { return live_bytes + pool.outside(); }
 
+  // Every change of the list of allocations, so that `find` sees it whole without the session's mutex.
+  tracker::Allocation add_allocation(Address base, std::uint64_t bytes, bool managed, bool by_program) {
+    const std::lock_guard leaf(allocations_mutex);
+    return tracker.allocations().add(base, bytes, managed, by_program);
+  }
+  void remove_allocation(Address base) {
+    const std::lock_guard leaf(allocations_mutex);
+    tracker.allocations().remove(base);
+  }
+  void publish_occupied() { occupied_bytes.store(occupied(), std::memory_order_relaxed); }
+
   const Config config;
   const DeviceInfo info;
   const Limits limits;
   const Arena arena_span;
   CountingDevice device;
   mutable std::mutex mutex;
+  mutable std::mutex allocations_mutex;  // a leaf; readers that hold `mutex` need not take it
   tracker::Tracker tracker;
   StreamOrder order;
   HandlePool pool;
@@ -88,9 +100,10 @@ struct Session::Impl {
   StreamHandle out_stream{}, in_stream{};
   std::optional<Residency> residency;
   std::optional<Demand> demand;
-  std::uint64_t live_bytes = 0;     // managed allocations, rounded to pages
-  std::uint64_t outside_bytes = 0;  // what passed-through allocations are charged
-  std::uint64_t serial = 0;         // gatherings so far: the clock of staleness
+  std::uint64_t live_bytes = 0;                  // managed allocations, rounded to pages
+  std::atomic<std::uint64_t> occupied_bytes{0};  // occupied(), for queries
+  std::uint64_t outside_bytes = 0;               // what passed-through allocations are charged
+  std::uint64_t serial = 0;                      // gatherings so far: the clock of staleness
   std::atomic<bool> failure_reported{false}, full_reported{false};
 };
 
@@ -178,9 +191,10 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   }
   std::optional<Address> address;
   if (const auto found = s.allocate_range(rounded, address, lock); !found) return found.error();
-  const auto& made = s.tracker.allocations().add(*address, bytes, /*managed=*/true, /*by_program=*/true);
+  const tracker::Allocation made = s.add_allocation(*address, bytes, /*managed=*/true, /*by_program=*/true);
   s.residency->open(*address, rounded, made.id, bytes);
   s.live_bytes += rounded;
+  s.publish_occupied();
   return *address;
 }
 
@@ -202,9 +216,10 @@ Status Session::free(Address address, std::optional<StreamHandle> stream) {
   const std::uint64_t rounded = round_up(gone->bytes, page);
   s.residency->close(*s.residency->find(address), after);
   s.tracker.freed(gone->id);
-  s.tracker.allocations().remove(address);
+  s.remove_allocation(address);
   s.space.free(address, rounded);
   s.live_bytes -= rounded;
+  s.publish_occupied();
   return Done{};
 }
 
@@ -227,28 +242,31 @@ Status Session::admit_pass_through(std::uint64_t bytes) {
   }
   if (const auto made = s.demand->make_room(more, ++s.serial, lock); !made) return made.error();
   s.outside_bytes += pass_through_charge(bytes);
-  return s.pool.set_outside(s.outside_with(0));
+  const Status moved_over = s.pool.set_outside(s.outside_with(0));
+  s.publish_occupied();
+  return moved_over;
 }
 
 void Session::passed_through(Address address, std::uint64_t bytes, bool by_program) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->tracker.allocations().add(address, bytes, /*managed=*/false, by_program);
+  impl_->add_allocation(address, bytes, /*managed=*/false, by_program);
 }
 
 void Session::pass_through_failed(std::uint64_t bytes) {
   const std::lock_guard lock(impl_->mutex);
   impl_->outside_bytes -= pass_through_charge(bytes);
   (void)impl_->pool.set_outside(impl_->outside_with(0));
+  impl_->publish_occupied();
 }
 
 void Session::pass_through_freed(Address address) {
   const std::lock_guard lock(impl_->mutex);
-  auto& allocations = impl_->tracker.allocations();
-  const tracker::Allocation* gone = allocations.starting_at(address);
+  const tracker::Allocation* gone = impl_->tracker.allocations().starting_at(address);
   if (gone == nullptr || gone->managed) return;
   impl_->outside_bytes -= pass_through_charge(gone->bytes);
-  allocations.remove(address);
+  impl_->remove_allocation(address);
   (void)impl_->pool.set_outside(impl_->outside_with(0));
+  impl_->publish_occupied();
 }
 
 // --- queries
@@ -260,16 +278,15 @@ bool Session::owns(Address address) const {
 
 std::optional<Extent> Session::find(Address address) const {
   if (!owns(address)) return std::nullopt;
-  const std::lock_guard lock(impl_->mutex);
+  const std::lock_guard leaf(impl_->allocations_mutex);
   const tracker::Allocation* found = impl_->tracker.allocations().containing(address);
   if (found == nullptr) return std::nullopt;
   return Extent{found->base, found->bytes};
 }
 
 MemoryInfo Session::memory_info() const {
-  const std::lock_guard lock(impl_->mutex);
   const std::uint64_t total = impl_->limits.cap + impl_->limits.host_budget;
-  const std::uint64_t used = impl_->occupied();
+  const std::uint64_t used = impl_->occupied_bytes.load(std::memory_order_relaxed);
   return {used < total ? total - used : 0, total};
 }
 

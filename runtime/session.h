@@ -1,8 +1,8 @@
 // The one place that knows the order of stages. interpose/ talks to nothing else.
 //
-// Lock order: Session's admission turn, then Session's mutex, then nothing. The mutex makes "decide and
-// launch" atomic; it is never held while the host waits for the device, and queries take it only for
-// arithmetic.
+// Lock order: the session's mutex, then the leaf that guards the list of allocations. The mutex makes "decide
+// and launch" atomic; it is never held while the host waits for the device, nor taken by a query: a library
+// may ask about a pointer from inside the very call that holds it.
 #pragma once
 
 #include <cstdint>

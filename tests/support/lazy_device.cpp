@@ -12,7 +12,34 @@ Status LazyDevice::complain(std::string what) {
   return Error{ErrorCode::device, std::move(what), 700};
 }
 
+void LazyDevice::launch(StreamHandle stream, std::function<void()> work) {
+  const Lock lock(mutex_);
+  queues_[stream].push_back({std::move(work), {}, {}});
+}
+
+void LazyDevice::block(StreamHandle stream) {
+  const Lock lock(mutex_);
+  queues_[stream].push_back({{}, gates_[stream] = std::make_shared<bool>(false), {}});
+}
+
+void LazyDevice::unblock(StreamHandle stream) {
+  const Lock lock(mutex_);
+  *gates_.at(stream) = true;
+}
+
+Result<StreamHandle> LazyDevice::create_stream() {
+  const Lock lock(mutex_);
+  return StreamHandle{next_++};
+}
+
+Status LazyDevice::destroy_event(EventHandle event) {
+  const Lock lock(mutex_);
+  events_.erase(event);
+  return Done{};
+}
+
 std::byte* LazyDevice::translate(Address at, std::uint64_t bytes) {
+  const Lock lock(mutex_);
   auto after = mappings_.upper_bound(at);
   if (after != mappings_.begin()) {
     const auto& [base, mapping] = *std::prev(after);
@@ -37,18 +64,21 @@ bool LazyDevice::step() {
 }
 
 void LazyDevice::drain() {
+  const Lock lock(mutex_);
   while (step()) continue;
   for (const auto& [stream, queue] : queues_)
     if (!queue.empty()) (void)complain("a stream waits for an event that nobody records");
 }
 
 Result<Address> LazyDevice::reserve(std::uint64_t bytes) {
+  const Lock lock(mutex_);
   const Address base{0x100000000000 + next_ * (std::uint64_t{1} << 44)};
   ++next_;
   return base;
 }
 
 Result<PhysicalHandle> LazyDevice::create(std::uint64_t bytes) {
+  const Lock lock(mutex_);
   if (created_ + bytes > memory_) return Error{ErrorCode::out_of_memory, "out of memory", 2};
   created_ += bytes;
   peak_ = std::max(peak_, created_);
@@ -58,6 +88,7 @@ Result<PhysicalHandle> LazyDevice::create(std::uint64_t bytes) {
 }
 
 Status LazyDevice::destroy(PhysicalHandle handle) {
+  const Lock lock(mutex_);
   const auto found = physical_.find(handle);
   if (found == physical_.end()) return complain("destroy of an unknown handle");
   if (found->second.mappings > 0) return complain("destroy of a mapped handle");
@@ -67,6 +98,7 @@ Status LazyDevice::destroy(PhysicalHandle handle) {
 }
 
 Status LazyDevice::map(Address at, std::uint64_t bytes, PhysicalHandle handle) {
+  const Lock lock(mutex_);
   const auto found = physical_.find(handle);
   if (found == physical_.end() || found->second.bytes.size() != bytes || raw(at) % (2 * MiB) != 0)
     return complain("map of a part of a handle, of an unknown one or at an odd address");
@@ -80,6 +112,7 @@ Status LazyDevice::map(Address at, std::uint64_t bytes, PhysicalHandle handle) {
 }
 
 Status LazyDevice::set_access(Address at, std::uint64_t bytes) {
+  const Lock lock(mutex_);
   for (const Address end = at + bytes; at < end;) {
     const auto found = mappings_.find(at);
     if (found == mappings_.end()) return complain("set_access where nothing is mapped");
@@ -90,6 +123,7 @@ Status LazyDevice::set_access(Address at, std::uint64_t bytes) {
 }
 
 Status LazyDevice::unmap(Address at, std::uint64_t bytes) {
+  const Lock lock(mutex_);
   const auto found = mappings_.find(at);
   if (found == mappings_.end() || found->second.bytes != bytes)
     return complain("unmap of a part of a mapping");
@@ -99,6 +133,7 @@ Status LazyDevice::unmap(Address at, std::uint64_t bytes) {
 }
 
 Result<std::byte*> LazyDevice::host_allocate(std::uint64_t bytes) {
+  const Lock lock(mutex_);
   std::vector<std::byte> memory(bytes, std::byte{0xCC});
   std::byte* const start = memory.data();
   host_.emplace(start, std::move(memory));
@@ -106,16 +141,20 @@ Result<std::byte*> LazyDevice::host_allocate(std::uint64_t bytes) {
 }
 
 Status LazyDevice::host_free(std::byte* memory) {
-  return host_.erase(memory), Done{};
+  const Lock lock(mutex_);
+  host_.erase(memory);
+  return Done{};
 }
 
 Result<EventHandle> LazyDevice::create_event() {
+  const Lock lock(mutex_);
   const EventHandle event{next_++};
   events_[event] = std::make_shared<bool>(true);
   return event;
 }
 
 Status LazyDevice::record(EventHandle event, StreamHandle stream) {
+  const Lock lock(mutex_);
   Flag flag = std::make_shared<bool>(false);
   events_.at(event) = flag;
   queues_[stream].push_back({{}, {}, flag});
@@ -123,18 +162,21 @@ Status LazyDevice::record(EventHandle event, StreamHandle stream) {
 }
 
 Status LazyDevice::wait(StreamHandle stream, EventHandle event) {
+  const Lock lock(mutex_);
   ++waits_;
   queues_[stream].push_back({{}, events_.at(event), {}});
   return Done{};
 }
 
 Result<bool> LazyDevice::finished(EventHandle event) {
+  const Lock lock(mutex_);
   const Flag flag = events_.at(event);
   for (unsigned steps = random_() % 3; steps > 0; --steps) step();
   return *flag;
 }
 
 Status LazyDevice::synchronize(EventHandle event) {
+  const Lock lock(mutex_);
   const Flag flag = events_.at(event);
   while (!*flag)
     if (!step()) return complain("synchronize would wait for ever");

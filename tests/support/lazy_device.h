@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -21,17 +22,13 @@ class LazyDevice : public Device {
   explicit LazyDevice(std::uint64_t memory, unsigned seed = 1) : memory_(memory), random_(seed) {}
 
   // The program's side: work in a stream, and what it did wrong so far (illegal accesses, rules broken).
-  void launch(StreamHandle stream, std::function<void()> work) {
-    queues_[stream].push_back({std::move(work), {}, {}});
-  }
+  void launch(StreamHandle stream, std::function<void()> work);
   // `bytes` at `at`, or nullptr (and a complaint) where they are not mapped with access by one handle.
   std::byte* translate(Address at, std::uint64_t bytes);
   void drain();
   // A host function that does not return until `unblock`.
-  void block(StreamHandle stream) {
-    queues_[stream].push_back({{}, gates_[stream] = std::make_shared<bool>(false), {}});
-  }
-  void unblock(StreamHandle stream) { *gates_.at(stream) = true; }
+  void block(StreamHandle stream);
+  void unblock(StreamHandle stream);
   const std::vector<std::string>& complaints() const { return complaints_; }
   std::uint64_t created_bytes() const { return created_; }
   std::uint64_t peak_bytes() const { return peak_; }
@@ -47,10 +44,10 @@ class LazyDevice : public Device {
   Status unmap(Address at, std::uint64_t bytes) override;
   Result<std::byte*> host_allocate(std::uint64_t bytes) override;
   Status host_free(std::byte* memory) override;
-  Result<StreamHandle> create_stream() override { return StreamHandle{next_++}; }
+  Result<StreamHandle> create_stream() override;
   Status destroy_stream(StreamHandle stream) override { return Done{}; }
   Result<EventHandle> create_event() override;
-  Status destroy_event(EventHandle event) override { return events_.erase(event), Done{}; }
+  Status destroy_event(EventHandle event) override;
   Status record(EventHandle event, StreamHandle stream) override;
   Status wait(StreamHandle stream, EventHandle event) override;
   Result<bool> finished(EventHandle event) override;
@@ -80,6 +77,9 @@ class LazyDevice : public Device {
   bool step();  // runs one task that may run; false if there is none
   Status complain(std::string what);
 
+  // A driver may be called from any thread. Work that runs calls `translate`: recursive.
+  using Lock = std::lock_guard<std::recursive_mutex>;
+  std::recursive_mutex mutex_;
   std::uint64_t memory_;
   std::mt19937 random_;
   std::uintptr_t next_ = 100;
