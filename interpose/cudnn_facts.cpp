@@ -35,7 +35,7 @@ std::uint64_t element_bytes(cudnnDataType_t type) {
 }
 
 struct TensorShape {
-  cudnnDataType_t type;
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
   int rank = 0;
   int dimensions[CUDNN_DIM_MAX] = {};
   int strides[CUDNN_DIM_MAX] = {};

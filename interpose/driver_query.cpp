@@ -31,7 +31,7 @@ runtime::Session* owner_of(CUdeviceptr address) {
 
 template <class Value>
 CUresult put(void* to, Value value) {
-  std::memcpy(to, &value, sizeof value);
+  std::memcpy(to, &value, sizeof(Value));  // NOLINT: handles are copied as such
   return CUDA_SUCCESS;
 }
 

@@ -47,7 +47,7 @@
 namespace pooch::interpose {
 
 struct DriverTable {
-#define POOCH_MEMBER(function) decltype(&::function) function = nullptr;
+#define POOCH_MEMBER(function) decltype(&::function) function = nullptr;  // NOLINT: names take no parentheses
   POOCH_DRIVER_FUNCTIONS(POOCH_MEMBER)
 #undef POOCH_MEMBER
 };

@@ -100,6 +100,7 @@ SOFTGPU_EXPORT(cuMemFreeHost)(void* address) {
   pinned = m.host.starts(base);  // another thread may have been faster
   if (pinned == nullptr) return CUDA_ERROR_INVALID_VALUE;
   m.checker.host_forget(base, pinned->bytes);
+  m.guard.forget(base, pinned->bytes);
   m.host.remove(base);
   return call.waited();
 }
@@ -119,6 +120,7 @@ SOFTGPU_EXPORT(cuMemHostUnregister)(void* address) {
   const Access by = call.host_access();
   m.checker.host_changes(base, pinned->bytes, by, m.scheduler.host_clock());
   m.checker.host_forget(base, pinned->bytes);
+  m.guard.forget(base, pinned->bytes);
   m.host.remove(base);
   return CUDA_SUCCESS;
 }

@@ -56,9 +56,10 @@ Machine::Machine(const Choice& chosen, std::optional<std::uint64_t> seed)
     : choice(chosen),
       cost(choice.model),
       host(choice.model.host_bytes),
+      guard(host),
       physical(choice.model.memory_bytes, chosen.mode == Mode::compute),
       checker(addresses, host, physical, violations),
-      scheduler(choice.model, checker, violations, seed),
+      scheduler(choice.model, checker, guard, violations, seed),
       memory(addresses, physical, checker, scheduler, violations) {}
 
 StreamPtr Machine::stream(CUstream handle, bool per_thread, Context* context) {

@@ -15,6 +15,7 @@
 #include "softgpu/driver/address.h"
 #include "softgpu/driver/checker.h"
 #include "softgpu/driver/cost.h"
+#include "softgpu/driver/host_guard.h"
 #include "softgpu/driver/host_memory.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/modules.h"
@@ -49,6 +50,7 @@ struct Machine {
   Statistics statistics;
   AddressMap addresses;
   HostMemory host;
+  HostGuard guard;
   PhysicalMemory physical;
   Checker checker;
   Scheduler scheduler;

@@ -20,9 +20,9 @@ bool in_host_function() {
   return inside_host_function;
 }
 
-Scheduler::Scheduler(const Model& model, Checker& checker, Violations& violations,
+Scheduler::Scheduler(const Model& model, Checker& checker, HostGuard& guard, Violations& violations,
                      std::optional<std::uint64_t> seed)
-    : model_(model), checker_(checker), violations_(violations) {
+    : model_(model), checker_(checker), guard_(guard), violations_(violations) {
   if (seed) random_.emplace(*seed);
 }
 
@@ -32,6 +32,7 @@ Access Scheduler::host_access(const char* name, std::uint64_t call) {
 
 void Scheduler::host_follows(const VectorClock& clock, Nanoseconds time) {
   host_.join(clock);
+  guard_.release(host_);
   now = std::max(now, time);
 }
 
@@ -208,13 +209,22 @@ void Scheduler::execute(Stream& stream, Work& work) {
   if (engine != nullptr) *engine = stream.time;
   stream.executed = work.sequence;
   if (!check(work, stream)) return;
-  if (work.run) work.run();
+  run(work);
   if (work.finish) work.finish(work.by, stream);
   if (work.record) {
     work.record->clock = stream.clock;
     work.record->time = stream.time;
     work.record->done = true;
   }
+}
+
+void Scheduler::run(Work& work) {
+  if (work.run) {
+    const DriverAtWork ours;
+    guard_.lift(work.copies);
+    work.run();
+  }
+  if (!work.copies.empty()) guard_.protect(work.copies, work.by);
 }
 
 // Detached: like its scheduler it lasts as long as the process.
@@ -254,6 +264,7 @@ void Scheduler::driver_thread() {
     stream->executed = work.sequence - 1;  // not yet
     // The function is the host's: it knows what its stream knew, and the stream then knows what the host did.
     host_.join(stream->clock);
+    guard_.release(host_);
     const Nanoseconds submitted_until = now;
     lock.unlock();
     call();

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "softgpu/driver/checker.h"
+#include "softgpu/driver/host_guard.h"
 #include "softgpu/driver/model.h"
 #include "softgpu/driver/stream.h"
 
@@ -27,7 +28,8 @@ using Lock = std::unique_lock<std::mutex>;
 
 class Scheduler {
  public:
-  Scheduler(const Model& model, Checker& checker, Violations& violations, std::optional<std::uint64_t> seed);
+  Scheduler(const Model& model, Checker& checker, HostGuard& guard, Violations& violations,
+            std::optional<std::uint64_t> seed);
 
   std::mutex mutex;
 
@@ -76,6 +78,7 @@ class Scheduler {
   void start_host_function(const StreamPtr& stream);
   void execute(Stream& stream, Work& work);
   bool check(Work& work, Stream& stream);
+  void run(Work& work);
   void drop_everything();
   void sweep();
   void start_thread();
@@ -86,6 +89,7 @@ class Scheduler {
 
   const Model& model_;
   Checker& checker_;
+  HostGuard& guard_;
   Violations& violations_;
   std::optional<std::mt19937_64> random_;
 
