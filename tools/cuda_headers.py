@@ -37,8 +37,10 @@ def main():
     for wheel in WHEELS:
         with tempfile.TemporaryDirectory() as downloads:
             print(f"headers of {wheel}", flush=True)
-            subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir",
-                            "--only-binary=:all:", "--dest", downloads, wheel], check=True)
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir",
+                   "--only-binary=:all:", "--dest", downloads, wheel]
+            if subprocess.run(pip, check=False).returncode != 0:
+                sys.exit(f"cuda_headers: pip could not download {wheel}; an installed toolkit serves too (CUDA_HOME)")
             for path in pathlib.Path(downloads).glob("*.whl"):
                 take_headers(path, unfinished / "include")
     shutil.rmtree(folder, ignore_errors=True)
