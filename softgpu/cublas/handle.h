@@ -39,53 +39,78 @@ cublasStatus_t launch(cublasHandle_t handle, std::int64_t work_items, Pointers<K
 
 // A scalar that a call was given by pointer: its value, or the promise that the kernel finds it in device
 // memory.
+template <class T>
 struct Scalar {
-  float value;
+  T value;
   std::int32_t on_device;
 
-  bool zero() const { return !on_device && value == 0.0F; }
-  bool one() const { return !on_device && value == 1.0F; }
+  bool zero() const { return !on_device && value == T{0}; }
+  bool one() const { return !on_device && value == T{1}; }
   // `where`: the address that goes with it as a kernel's pointer.
-  float get(std::uint64_t where) const { return on_device ? *device_memory<const float>(where) : value; }
+  T get(std::uint64_t where) const { return on_device ? *device_memory<const T>(where) : value; }
 };
 
-inline Scalar scalar(cublasHandle_t handle, const float* pointer) {
+template <class T>
+Scalar<T> scalar(cublasHandle_t handle, const T* pointer) {
   const bool device = handle->pointer_mode == CUBLAS_POINTER_MODE_DEVICE;
-  return {device ? 0.0F : *pointer, device};
+  return {device ? T{0} : *pointer, device};
 }
-inline std::uint64_t scalar_address(cublasHandle_t handle, const float* pointer) {
+inline std::uint64_t scalar_address(cublasHandle_t handle, const void* pointer) {
   return handle->pointer_mode == CUBLAS_POINTER_MODE_DEVICE ? address(pointer) : 0;
+}
+
+// A kernel's name in single or double precision.
+template <class T>
+constexpr const char* by_precision(const char* single, const char* twice) {
+  return sizeof(T) == sizeof(float) ? single : twice;
 }
 
 // --- footprints
 // ----------------------------------------------------------------------------------------------
 
-inline void touch(Footprint& out, std::uint64_t at, std::int64_t floats, TouchKind kind) {
-  if (at != 0 && floats > 0) out.touches.push_back({at, 4 * static_cast<std::uint64_t>(floats), kind});
+template <class T>
+void touch(Footprint& out, std::uint64_t at, std::int64_t count, TouchKind kind) {
+  if (at != 0 && count > 0) out.touches.push_back({at, sizeof(T) * static_cast<std::uint64_t>(count), kind});
 }
-inline void touch_scalar(Footprint& out, std::uint64_t at) {
-  touch(out, at, 1, TouchKind::read);
+template <class T>
+void touch_scalar(Footprint& out, std::uint64_t at) {
+  touch<T>(out, at, 1, TouchKind::read);
 }
 
 // A column-major matrix: one touch where columns follow each other without a gap, else one each.
-inline void touch_matrix(Footprint& out, std::uint64_t at, std::int64_t rows, std::int64_t columns,
-                         std::int64_t leading, TouchKind kind) {
-  if (rows == leading) return touch(out, at, rows * columns, kind);
+template <class T>
+void touch_matrix(Footprint& out, std::uint64_t at, std::int64_t rows, std::int64_t columns,
+                  std::int64_t leading, TouchKind kind) {
+  if (rows == leading) return touch<T>(out, at, rows * columns, kind);
   for (std::int64_t c = 0; c < columns; ++c) {
-    touch(out, at + 4 * static_cast<std::uint64_t>(c * leading), rows, kind);
+    touch<T>(out, at + sizeof(T) * static_cast<std::uint64_t>(c * leading), rows, kind);
   }
 }
 
-// `count` floats, `increment` apart; the order does not matter here.
-inline void touch_vector(Footprint& out, std::uint64_t at, std::int64_t count, std::int64_t increment,
-                         TouchKind kind) {
+// `count` values, `increment` apart; the order does not matter here.
+template <class T>
+void touch_vector(Footprint& out, std::uint64_t at, std::int64_t count, std::int64_t increment,
+                  TouchKind kind) {
   const std::int64_t step = increment < 0 ? -increment : increment;
-  touch_matrix(out, at, 1, count, step, kind);
+  if (step == 0) return touch<T>(out, at, 1, kind);
+  touch_matrix<T>(out, at, 1, count, step, kind);
+}
+
+// The first element in the order of the operation: a negative increment starts at the far end.
+template <class T>
+T* start(std::uint64_t at, std::int64_t count, std::int64_t increment) {
+  return device_memory<T>(at) + (increment < 0 ? (1 - count) * increment : 0);
 }
 
 // What `result + beta * c` does to c.
-inline TouchKind written(const Scalar& beta) {
+template <class T>
+TouchKind written(const Scalar<T>& beta) {
   return beta.zero() ? TouchKind::write : TouchKind::read_write;
 }
+
+// Calls `define(letter, type, suffix, integer)` for both precisions and both sizes of integers.
+#define SOFTGPU_EACH_FORM(define)                                                      \
+  define(S, float, , int) define(D, double, , int) define(S, float, _64, std::int64_t) \
+      define(D, double, _64, std::int64_t)
 
 }  // namespace softgpu::cublas

@@ -1,35 +1,27 @@
-// cublasSaxpy, cublasSscal, cublasScopy, cublasSdot, cublasSnrm2, cublasSasum.
 #include "softgpu/cublas/vector.h"
 
 #include <cmath>
+#include <utility>
 
-#include "softgpu/cudart/driver.h"
 #include "softgpu/cudnn/lanes.h"
 
 namespace softgpu::cublas {
-namespace {
 
-// The first element in the order of the operation: a negative increment starts at the far end.
 template <class T>
-T* start(std::uint64_t at, std::int64_t count, std::int64_t increment) {
-  return device_memory<T>(at) + (increment < 0 ? (1 - count) * increment : 0);
-}
-
-}  // namespace
-
-void Axpy::footprint(const Pointers<3>& p, const Args& a, Footprint& out) {
-  touch_vector(out, p[0], a.count, a.incx, TouchKind::read);
-  touch_scalar(out, p[2]);
-  touch_vector(out, p[1], a.count, a.incy, TouchKind::read_write);
+void Axpy<T>::footprint(const Pointers<3>& p, const Args& a, Footprint& out) {
+  touch_vector<T>(out, p[0], a.count, a.incx, TouchKind::read);
+  touch_scalar<T>(out, p[2]);
+  touch_vector<T>(out, p[1], a.count, a.incy, TouchKind::read_write);
   out.kind = "blas1";
   out.flops = 2 * static_cast<double>(a.count);
-  out.bytes = 12 * static_cast<double>(a.count);
+  out.bytes = 3 * sizeof(T) * static_cast<double>(a.count);
 }
 
-void Axpy::run(const Pointers<3>& p, const Args& a) {
-  const auto* x = start<const float>(p[0], a.count, a.incx);
-  auto* y = start<float>(p[1], a.count, a.incy);
-  const float alpha = a.alpha.get(p[2]);
+template <class T>
+void Axpy<T>::run(const Pointers<3>& p, const Args& a) {
+  const auto* x = start<const T>(p[0], a.count, a.incx);
+  auto* y = start<T>(p[1], a.count, a.incy);
+  const T alpha = a.alpha.get(p[2]);
   if (a.incx == 1 && a.incy == 1) {
     for (std::int64_t i = 0; i < a.count; ++i) y[i] += alpha * x[i];
   } else {
@@ -37,17 +29,19 @@ void Axpy::run(const Pointers<3>& p, const Args& a) {
   }
 }
 
-void Scal::footprint(const Pointers<2>& p, const Args& a, Footprint& out) {
-  touch_scalar(out, p[1]);
-  touch_vector(out, p[0], a.count, a.incx, TouchKind::read_write);
+template <class T>
+void Scal<T>::footprint(const Pointers<2>& p, const Args& a, Footprint& out) {
+  touch_scalar<T>(out, p[1]);
+  touch_vector<T>(out, p[0], a.count, a.incx, TouchKind::read_write);
   out.kind = "blas1";
   out.flops = static_cast<double>(a.count);
-  out.bytes = 8 * static_cast<double>(a.count);
+  out.bytes = 2 * sizeof(T) * static_cast<double>(a.count);
 }
 
-void Scal::run(const Pointers<2>& p, const Args& a) {
-  auto* x = device_memory(p[0]);
-  const float alpha = a.alpha.get(p[1]);
+template <class T>
+void Scal<T>::run(const Pointers<2>& p, const Args& a) {
+  auto* x = device_memory<T>(p[0]);
+  const T alpha = a.alpha.get(p[1]);
   if (a.incx == 1) {
     for (std::int64_t i = 0; i < a.count; ++i) x[i] *= alpha;
   } else {
@@ -55,127 +49,148 @@ void Scal::run(const Pointers<2>& p, const Args& a) {
   }
 }
 
-void Copy::footprint(const Pointers<2>& p, const Args& a, Footprint& out) {
-  touch_vector(out, p[0], a.count, a.incx, TouchKind::read);
-  touch_vector(out, p[1], a.count, a.incy, TouchKind::write);
+template <class T>
+void Copy<T>::footprint(const Pointers<2>& p, const Args& a, Footprint& out) {
+  touch_vector<T>(out, p[0], a.count, a.incx, a.exchange ? TouchKind::read_write : TouchKind::read);
+  touch_vector<T>(out, p[1], a.count, a.incy, a.exchange ? TouchKind::read_write : TouchKind::write);
   out.kind = "blas1";
-  out.bytes = 8 * static_cast<double>(a.count);
+  out.bytes = (a.exchange ? 4 : 2) * sizeof(T) * static_cast<double>(a.count);
 }
 
-void Copy::run(const Pointers<2>& p, const Args& a) {
-  const auto* x = start<const float>(p[0], a.count, a.incx);
-  auto* y = start<float>(p[1], a.count, a.incy);
-  for (std::int64_t i = 0; i < a.count; ++i) y[i * a.incy] = x[i * a.incx];
-}
-
-void Reduce::footprint(const Pointers<3>& p, const Args& a, Footprint& out) {
-  touch_vector(out, p[0], a.count, a.incx, TouchKind::read);
-  if (a.kind == Reduction::dot) touch_vector(out, p[1], a.count, a.incy, TouchKind::read);
-  touch(out, p[2], 1, TouchKind::write);
-  out.kind = "blas1";
-  out.flops = 2 * static_cast<double>(a.count);
-  out.bytes = (a.kind == Reduction::dot ? 8 : 4) * static_cast<double>(a.count);
-}
-
-void Reduce::run(const Pointers<3>& p, const Args& a) {
-  cudnn::Lanes sum;
-  const auto* x = start<const float>(p[0], a.count, a.incx);
-  float& result = *device_memory(p[2]);
-  switch (a.kind) {
-    case Reduction::dot: {
-      const auto* y = start<const float>(p[1], a.count, a.incy);
-      cudnn::accumulate(sum, a.count, [&](std::int64_t i) {
-        return static_cast<double>(x[i * a.incx]) * static_cast<double>(y[i * a.incy]);
-      });
-      result = static_cast<float>(sum.total());
-      return;
+template <class T>
+void Copy<T>::run(const Pointers<2>& p, const Args& a) {
+  auto* x = start<T>(p[0], a.count, a.incx);
+  auto* y = start<T>(p[1], a.count, a.incy);
+  for (std::int64_t i = 0; i < a.count; ++i) {
+    if (a.exchange) {
+      std::swap(x[i * a.incx], y[i * a.incy]);
+    } else {
+      y[i * a.incy] = x[i * a.incx];
     }
-    case Reduction::norm2:
-      cudnn::accumulate(sum, a.count, [&](std::int64_t i) {
-        return static_cast<double>(x[i * a.incx]) * static_cast<double>(x[i * a.incx]);
-      });
-      result = static_cast<float>(std::sqrt(sum.total()));
-      return;
-    case Reduction::sum_of_absolutes:
-      cudnn::accumulate(sum, a.count,
-                        [&](std::int64_t i) { return std::fabs(static_cast<double>(x[i * a.incx])); });
-      result = static_cast<float>(sum.total());
-      return;
   }
+}
+
+template <class T>
+void Rotate<T>::footprint(const Pointers<4>& p, const Args& a, Footprint& out) {
+  touch_vector<T>(out, p[0], a.count, a.incx, TouchKind::read_write);
+  touch_vector<T>(out, p[1], a.count, a.incy, TouchKind::read_write);
+  touch<T>(out, p[2], a.modified ? 5 : 1, TouchKind::read);
+  touch_scalar<T>(out, p[3]);
+  out.kind = "blas1";
+  out.flops = 6 * static_cast<double>(a.count);
+  out.bytes = 4 * sizeof(T) * static_cast<double>(a.count);
 }
 
 namespace {
 
-// In host pointer mode the result comes back through the handle's own device memory, and the call waits for
-// it.
-cublasStatus_t reduce(cublasHandle_t handle, Reduction kind, int count, const float* x, int incx,
-                      const float* y, int incy, float* result) {
-  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (!result) return CUBLAS_STATUS_INVALID_VALUE;
-  const bool to_host = handle->pointer_mode == CUBLAS_POINTER_MODE_HOST;
-  // The norms take vectors with a positive increment only.
-  if (count <= 0 || (kind != Reduction::dot && incx <= 0)) {
-    if (to_host) {
-      *result = 0.0F;
-      return CUBLAS_STATUS_SUCCESS;
-    }
-    return launched(
-        cudart::driver().MemsetD8Async(cudart::device_address(result), 0, sizeof(float), handle->stream));
+// The 2 x 2 matrix (h11, h12, h21, h22) that rotm's parameters stand for; their first one says which of the
+// others count.
+template <class T>
+void expand(const T* parameters, T (&h)[4]) {
+  const T flag = parameters[0];
+  if (flag == T{-2}) {
+    h[0] = h[3] = 1;
+    h[1] = h[2] = 0;
+    return;
   }
-  if (!x || (kind == Reduction::dot && !y)) return CUBLAS_STATUS_INVALID_VALUE;
-  void* const where = to_host ? handle->own_workspace : result;
-  auto status =
-      launch<Reduce>(handle, count, {address(x), address(y), address(where)}, {kind, count, incx, incy});
-  if (status != CUBLAS_STATUS_SUCCESS || !to_host) return status;
-  if (cudaMemcpyAsync(result, where, sizeof(float), cudaMemcpyDeviceToHost, handle->stream) != cudaSuccess ||
-      cudaStreamSynchronize(handle->stream) != cudaSuccess) {
-    return CUBLAS_STATUS_EXECUTION_FAILED;
-  }
-  return CUBLAS_STATUS_SUCCESS;
+  h[0] = flag == T{0} ? T{1} : parameters[1];
+  h[2] = flag == T{1} ? T{-1} : parameters[2];
+  h[1] = flag == T{1} ? T{1} : parameters[3];
+  h[3] = flag == T{0} ? T{1} : parameters[4];
 }
 
 }  // namespace
+
+template <class T>
+void Rotate<T>::run(const Pointers<4>& p, const Args& a) {
+  T h[4];
+  if (a.modified) {
+    expand(a.on_device ? device_memory<const T>(p[2]) : a.parameters, h);
+  } else {
+    const T cosine = a.on_device ? *device_memory<const T>(p[2]) : a.parameters[0];
+    const T sine = a.on_device ? *device_memory<const T>(p[3]) : a.parameters[1];
+    h[0] = h[3] = cosine;
+    h[1] = sine;
+    h[2] = -sine;
+  }
+  auto* x = start<T>(p[0], a.count, a.incx);
+  auto* y = start<T>(p[1], a.count, a.incy);
+  for (std::int64_t i = 0; i < a.count; ++i) {
+    const T old_x = x[i * a.incx];
+    const T old_y = y[i * a.incy];
+    x[i * a.incx] = h[0] * old_x + h[1] * old_y;
+    y[i * a.incy] = h[2] * old_x + h[3] * old_y;
+  }
+}
+
+template <class T>
+void Reduce<T>::footprint(const Pointers<3>& p, const Args& a, Footprint& out) {
+  touch_vector<T>(out, p[0], a.count, a.incx, TouchKind::read);
+  if (a.kind == Reduction::dot) touch_vector<T>(out, p[1], a.count, a.incy, TouchKind::read);
+  if (finds_index(a.kind)) {
+    out.touches.push_back({p[2], static_cast<std::uint64_t>(a.index_bytes), TouchKind::write});
+  } else {
+    touch<T>(out, p[2], 1, TouchKind::write);
+  }
+  out.kind = "blas1";
+  out.flops = 2 * static_cast<double>(a.count);
+  out.bytes = (a.kind == Reduction::dot ? 2 : 1) * sizeof(T) * static_cast<double>(a.count);
+}
+
+namespace {
+
+// The first position, counted from 1, of the largest or smallest absolute value.
+template <class T>
+std::int64_t extreme(const T* x, std::int64_t count, std::int64_t step, bool largest) {
+  std::int64_t best = 0;
+  for (std::int64_t i = 1; i < count; ++i) {
+    const T value = std::fabs(x[i * step]);
+    const T held = std::fabs(x[best * step]);
+    if (largest ? value > held : value < held) best = i;
+  }
+  return best + 1;
+}
+
+}  // namespace
+
+template <class T>
+void Reduce<T>::run(const Pointers<3>& p, const Args& a) {
+  const auto* x = start<const T>(p[0], a.count, a.incx);
+  if (finds_index(a.kind)) {
+    const std::int64_t index = extreme(x, a.count, a.incx, a.kind == Reduction::largest);
+    if (a.index_bytes == 8) {
+      *device_memory<std::int64_t>(p[2]) = index;
+    } else {
+      *device_memory<std::int32_t>(p[2]) = static_cast<std::int32_t>(index);
+    }
+    return;
+  }
+  T& result = *device_memory<T>(p[2]);
+  cudnn::Lanes sum;
+  if (a.kind == Reduction::sum_of_absolutes) {
+    cudnn::accumulate(sum, a.count,
+                      [&](std::int64_t i) { return std::fabs(static_cast<double>(x[i * a.incx])); });
+    result = static_cast<T>(sum.total());
+    return;
+  }
+  const bool dot = a.kind == Reduction::dot;
+  const auto* y = dot ? start<const T>(p[1], a.count, a.incy) : x;
+  const std::int64_t step = dot ? a.incy : a.incx;
+  cudnn::accumulate(sum, a.count, [&](std::int64_t i) {
+    return static_cast<double>(x[i * a.incx]) * static_cast<double>(y[i * step]);
+  });
+  result = static_cast<T>(dot ? sum.total() : std::sqrt(sum.total()));
+}
+
+template struct Axpy<float>;
+template struct Axpy<double>;
+template struct Scal<float>;
+template struct Scal<double>;
+template struct Copy<float>;
+template struct Copy<double>;
+template struct Rotate<float>;
+template struct Rotate<double>;
+template struct Reduce<float>;
+template struct Reduce<double>;
+
 }  // namespace softgpu::cublas
-
-using namespace softgpu::cublas;
-
-SOFTGPU_CUBLAS cublasStatus_t cublasSaxpy_v2(cublasHandle_t handle, int n, const float* alpha, const float* x,
-                                             int incx, float* y, int incy) {
-  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (!alpha) return CUBLAS_STATUS_INVALID_VALUE;
-  const Axpy::Args args{n, incx, incy, scalar(handle, alpha)};
-  if (n <= 0 || args.alpha.zero()) return CUBLAS_STATUS_SUCCESS;
-  if (!x || !y) return CUBLAS_STATUS_INVALID_VALUE;
-  return launch<Axpy>(handle, n, {address(x), address(y), scalar_address(handle, alpha)}, args);
-}
-
-SOFTGPU_CUBLAS cublasStatus_t cublasSscal_v2(cublasHandle_t handle, int n, const float* alpha, float* x,
-                                             int incx) {
-  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (!alpha) return CUBLAS_STATUS_INVALID_VALUE;
-  const Scal::Args args{n, incx, scalar(handle, alpha)};
-  if (n <= 0 || incx <= 0 || args.alpha.one()) return CUBLAS_STATUS_SUCCESS;
-  if (!x) return CUBLAS_STATUS_INVALID_VALUE;
-  return launch<Scal>(handle, n, {address(x), scalar_address(handle, alpha)}, args);
-}
-
-SOFTGPU_CUBLAS cublasStatus_t cublasScopy_v2(cublasHandle_t handle, int n, const float* x, int incx, float* y,
-                                             int incy) {
-  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (n <= 0) return CUBLAS_STATUS_SUCCESS;
-  if (!x || !y) return CUBLAS_STATUS_INVALID_VALUE;
-  return launch<Copy>(handle, n, {address(x), address(y)}, {n, incx, incy});
-}
-
-SOFTGPU_CUBLAS cublasStatus_t cublasSdot_v2(cublasHandle_t handle, int n, const float* x, int incx,
-                                            const float* y, int incy, float* result) {
-  return reduce(handle, Reduction::dot, n, x, incx, y, incy, result);
-}
-SOFTGPU_CUBLAS cublasStatus_t cublasSnrm2_v2(cublasHandle_t handle, int n, const float* x, int incx,
-                                             float* result) {
-  return reduce(handle, Reduction::norm2, n, x, incx, nullptr, 1, result);
-}
-SOFTGPU_CUBLAS cublasStatus_t cublasSasum_v2(cublasHandle_t handle, int n, const float* x, int incx,
-                                             float* result) {
-  return reduce(handle, Reduction::sum_of_absolutes, n, x, incx, nullptr, 1, result);
-}

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <string_view>
 
 namespace softgpu::cudart {
 namespace {
@@ -23,7 +24,9 @@ template <class Function>
 void look_up(decltype(&cuGetProcAddress_v2) get, const char* name, cuuint64_t flags, Function& slot) {
   void* pointer = nullptr;
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  if (get(name, &pointer, cuda_version, flags, &found) == CUDA_SUCCESS &&
+  // 13.0 added an ABI that takes the context; the prototype without one is the older.
+  const int version = std::string_view(name) == "cuCtxSynchronize" ? 12000 : cuda_version;
+  if (get(name, &pointer, version, flags, &found) == CUDA_SUCCESS &&
       found == CU_GET_PROC_ADDRESS_SUCCESS) {
     slot = reinterpret_cast<Function>(pointer);
   }

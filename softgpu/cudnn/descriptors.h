@@ -60,6 +60,30 @@ struct cudnnOpTensorStruct {
   cudnnNanPropagation_t nan = CUDNN_NOT_PROPAGATE_NAN;
 };
 
+struct cudnnLRNStruct {  // AlexNet's values to begin with
+  int n = 5;
+  double alpha = 1e-4;
+  double beta = 0.75;
+  double k = 2.0;
+};
+
+struct cudnnDropoutStruct {
+  bool set = false;
+  float probability = 0;   // of an element's being dropped
+  void* states = nullptr;  // in device memory
+  std::int64_t state_count = 0;
+  unsigned long long seed = 0;
+};
+
+struct cudnnReduceTensorStruct {
+  bool set = false;
+  cudnnReduceTensorOp_t op = CUDNN_REDUCE_TENSOR_ADD;
+  cudnnDataType_t compute_type = CUDNN_DATA_FLOAT;
+  cudnnNanPropagation_t nan = CUDNN_NOT_PROPAGATE_NAN;
+  cudnnReduceTensorIndices_t indices = CUDNN_REDUCE_TENSOR_NO_INDICES;
+  cudnnIndicesType_t indices_type = CUDNN_32BIT_INDICES;
+};
+
 namespace softgpu::cudnn {
 
 // Bytes of one element; 0 for types that are no whole number of bytes.

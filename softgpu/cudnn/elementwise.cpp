@@ -154,3 +154,18 @@ SOFTGPU_CUDNN cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle, const cudnnTens
   return launch<SetTensor>(__func__, handle, element_count(y_desc->layout), {address(y)},
                            {y_desc->layout, scalar(value)});
 }
+
+// The same as AddTensor without stretching: y = alpha * x + beta * y, whatever the two layouts.
+SOFTGPU_CUDNN cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle, const void* alpha,
+                                                 const cudnnTensorDescriptor_t x_desc, const void* x,
+                                                 const void* beta, const cudnnTensorDescriptor_t y_desc,
+                                                 void* y) {
+  if (any_null(handle, alpha, x, beta, y)) return null_argument(__func__);
+  if (auto status = check_tensors(__func__, {x_desc, y_desc}); status != CUDNN_STATUS_SUCCESS) return status;
+  if (!same_dims(x_desc->layout, y_desc->layout)) {
+    return fail(__func__, CUDNN_STATUS_BAD_PARAM, "x and y differ in shape");
+  }
+  if (x == y) return fail(__func__, CUDNN_STATUS_BAD_PARAM, "x and y may not be the same memory");
+  const AddTensor::Args args{x_desc->layout, y_desc->layout, scalar(alpha), scalar(beta)};
+  return launch<AddTensor>(__func__, handle, element_count(args.c), {address(x), address(y)}, args);
+}

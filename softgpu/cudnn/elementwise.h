@@ -1,4 +1,4 @@
-// cudnnAddTensor, cudnnOpTensor, cudnnScaleTensor, cudnnSetTensor.
+// cudnnAddTensor, cudnnOpTensor, cudnnScaleTensor, cudnnSetTensor, cudnnTransformTensor.
 #pragma once
 
 #include <cudnn.h>

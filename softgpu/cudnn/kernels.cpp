@@ -4,9 +4,13 @@
 
 #include "softgpu/cudnn/activation.h"
 #include "softgpu/cudnn/batch_norm.h"
+#include "softgpu/cudnn/batch_norm_relu.h"
 #include "softgpu/cudnn/convolution.h"
+#include "softgpu/cudnn/dropout.h"
 #include "softgpu/cudnn/elementwise.h"
+#include "softgpu/cudnn/lrn.h"
 #include "softgpu/cudnn/pooling.h"
+#include "softgpu/cudnn/reduce.h"
 #include "softgpu/cudnn/softmax.h"
 
 namespace softgpu::cudnn {
@@ -21,6 +25,8 @@ KernelLibrary& kernels() {
       kernel_entry<BatchNormForwardTraining>(),
       kernel_entry<BatchNormForwardInference>(),
       kernel_entry<BatchNormBackward>(),
+      kernel_entry<NormReluForward>(),
+      kernel_entry<NormReluBackward>(),
       kernel_entry<ActivationForward>(),
       kernel_entry<ActivationBackward>(),
       kernel_entry<PoolingForward>(),
@@ -31,6 +37,12 @@ KernelLibrary& kernels() {
       kernel_entry<OpTensor>(),
       kernel_entry<ScaleTensor>(),
       kernel_entry<SetTensor>(),
+      kernel_entry<LrnForward>(),
+      kernel_entry<LrnBackward>(),
+      kernel_entry<DropoutInitialise>(),
+      kernel_entry<DropoutForward>(),
+      kernel_entry<DropoutBackward>(),
+      kernel_entry<ReduceTensor>(),
   };
   static constexpr Image image{.count = std::size(entries), .kernels = entries};
   static auto* const library = new KernelLibrary(image);  // outlives every user
