@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "interpose/libraries.h"
 #include "interpose/vendor_facts.h"
@@ -12,6 +13,9 @@ POOCH_REAL(cudnn, cudnnGetTensorSizeInBytes);
 POOCH_REAL(cudnn, cudnnGetTensorNdDescriptor);
 POOCH_REAL(cudnn, cudnnGetFilterSizeInBytes);
 POOCH_REAL(cudnn, cudnnGetFilterNdDescriptor);
+POOCH_REAL(cudnn, cudnnGetDropoutDescriptor);
+POOCH_REAL(cudnn, cudnnGetRNNDescriptor_v8);
+POOCH_REAL(cudnn, cudnnGetRNNDataDescriptor);
 
 // 0 for packed vector types and those that came later: their layout is not judged here.
 std::uint64_t element_bytes(cudnnDataType_t type) {
@@ -79,7 +83,9 @@ StreamHandle cudnn_stream(const Scope& scope, cudnnHandle_t handle) {
   return stream_of(stream);
 }
 
+// No descriptor: there is no operand either, or cuDNN refuses the call.
 Extent tensor_extent(const Scope& scope, cudnnTensorDescriptor_t tensor) {
+  if (tensor == nullptr) return Extent::unknown();
   auto* const get = real_cudnnGetTensorSizeInBytes.get(scope);
   std::size_t bytes = 0;
   if (get == nullptr || get(tensor, &bytes) != CUDNN_STATUS_SUCCESS) return Extent::unknown();
@@ -88,6 +94,7 @@ Extent tensor_extent(const Scope& scope, cudnnTensorDescriptor_t tensor) {
 }
 
 Extent filter_extent(const Scope& scope, cudnnFilterDescriptor_t filter) {
+  if (filter == nullptr) return Extent::unknown();
   auto* const get = real_cudnnGetFilterSizeInBytes.get(scope);
   std::size_t bytes = 0;
   if (get == nullptr || get(filter, &bytes) != CUDNN_STATUS_SUCCESS) return Extent::unknown();
@@ -96,7 +103,7 @@ Extent filter_extent(const Scope& scope, cudnnFilterDescriptor_t filter) {
 
 bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnTensorDescriptor_t tensor) {
   TensorShape shape;
-  const bool known = read_shape(scope, tensor, shape);
+  const bool known = tensor != nullptr && read_shape(scope, tensor, shape);
   return not_zero(scalar, known, shape.type);
 }
 
@@ -104,9 +111,67 @@ bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnFilterDescript
   TensorShape shape;
   cudnnTensorFormat_t format;
   auto* const get = real_cudnnGetFilterNdDescriptor.get_if_present(scope);
-  const bool known = get != nullptr && get(filter, CUDNN_DIM_MAX, &shape.type, &format, &shape.rank,
-                                           shape.dimensions) == CUDNN_STATUS_SUCCESS;
+  const bool known =
+      filter != nullptr && get != nullptr &&
+      get(filter, CUDNN_DIM_MAX, &shape.type, &format, &shape.rank, shape.dimensions) == CUDNN_STATUS_SUCCESS;
   return not_zero(scalar, known, shape.type);
+}
+
+void* dropout_states(const Scope& scope, cudnnHandle_t handle, cudnnDropoutDescriptor_t dropout) {
+  if (dropout == nullptr) return nullptr;
+  float probability = 0;
+  void* states = nullptr;
+  unsigned long long seed = 0;
+  auto* const get = real_cudnnGetDropoutDescriptor.get(scope);
+  if (get == nullptr || get(dropout, handle, &probability, &states, &seed) != CUDNN_STATUS_SUCCESS)
+    return nullptr;
+  return states;
+}
+
+cudnnDropoutDescriptor_t rnn_dropout(const Scope& scope, cudnnRNNDescriptor_t rnn) {
+  if (rnn == nullptr) return nullptr;
+  cudnnRNNAlgo_t algorithm;
+  cudnnRNNMode_t cell;
+  cudnnRNNBiasMode_t bias;
+  cudnnDirectionMode_t direction;
+  cudnnRNNInputMode_t input;
+  cudnnDataType_t data, math;
+  cudnnMathType_t math_type;
+  std::int32_t input_size, hidden_size, projection_size, layers;
+  cudnnDropoutDescriptor_t dropout = nullptr;
+  std::uint32_t flags;
+  auto* const get = real_cudnnGetRNNDescriptor_v8.get(scope);
+  if (get == nullptr ||
+      get(rnn, &algorithm, &cell, &bias, &direction, &input, &data, &math, &math_type, &input_size,
+          &hidden_size, &projection_size, &layers, &dropout, &flags) != CUDNN_STATUS_SUCCESS)
+    return nullptr;
+  return dropout;
+}
+
+Extent rnn_data_extent(const Scope& scope, cudnnRNNDataDescriptor_t data) {
+  if (data == nullptr) return Extent::unknown();
+  cudnnDataType_t type;
+  cudnnRNNDataLayout_t layout;
+  int longest = 0, batch = 0, vector_size = 0;
+  double fill;  // of any element type
+  auto* const get = real_cudnnGetRNNDataDescriptor.get(scope);
+  if (get == nullptr ||
+      get(data, &type, &layout, &longest, &batch, &vector_size, 0, nullptr, &fill) != CUDNN_STATUS_SUCCESS)
+    return Extent::unknown();
+  const std::uint64_t element = element_bytes(type);
+  if (element == 0 || batch <= 0) return Extent::unknown();
+  auto steps = static_cast<std::uint64_t>(longest) * static_cast<std::uint64_t>(batch);
+  const bool packed = layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
+  if (packed) {
+    std::vector<int> lengths(static_cast<std::size_t>(batch));
+    if (get(data, &type, &layout, &longest, &batch, &vector_size, batch, lengths.data(), &fill) !=
+        CUDNN_STATUS_SUCCESS)
+      return Extent::unknown();
+    steps = 0;
+    for (const int length : lengths) steps += static_cast<std::uint64_t>(length);
+  }
+  // Padding may stay as it was.
+  return {steps * static_cast<std::uint64_t>(vector_size) * element, packed};
 }
 
 }  // namespace pooch::interpose

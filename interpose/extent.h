@@ -60,6 +60,19 @@ constexpr Extent vector(std::int64_t count, std::int64_t increment, std::uint64_
   return {(static_cast<std::uint64_t>((count - 1) * step) + 1) * element, step == 1 || count == 1};
 }
 
+// A triangle of an n × n matrix, stored without gaps.
+constexpr Extent packed_triangle(std::int64_t n, std::uint64_t element) {
+  return n <= 0 ? Extent()
+                : Extent(static_cast<std::uint64_t>(n) * (static_cast<std::uint64_t>(n) + 1) / 2 * element);
+}
+
+static_assert(matrix(3, 2, 5, 4).bytes == 32 && !matrix(3, 2, 5, 4).dense && matrix(3, 2, 3, 4).dense);
+static_assert(batched(matrix(3, 2, 3, 4), 6, 4, 4).bytes == 96 && batched(matrix(3, 2, 3, 4), 6, 4, 4).dense);
+static_assert(!batched(matrix(3, 2, 3, 4), 7, 4, 4).dense, "gaps between the matrices");
+static_assert(batched(matrix(3, 2, 3, 4), -6, 2, 4).offset + 24 == 0, "begins before the pointer");
+static_assert(vector(3, -2, 4).bytes == 20 && !vector(3, -2, 4).dense && vector(0, 1, 4).bytes == 0);
+static_assert(packed_triangle(3, 4).bytes == 24);
+
 // `height` rows of `width` bytes that start `pitch` bytes apart.
 constexpr Extent pitched(std::uint64_t pitch, std::uint64_t width, std::uint64_t height) {
   if (width == 0 || height == 0) return {};

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Writes the wrappers of one library, or the export list and the coverage list of all.
+"""Writes what follows from the rows in spec/.
 
-    generate.py wrappers LIBRARY OUTPUT.cpp [COMPILER ARGUMENT...]
-    generate.py exports OUTPUT.map [COMPILER ARGUMENT...]
-    generate.py coverage OUTPUT.txt [COMPILER ARGUMENT...]
+    generate.py wrappers LIBRARY OUTPUT.cpp [COMPILER ARGUMENT...]     one library's wrappers
+    generate.py exports OUTPUT.map [COMPILER ARGUMENT...]              the preload's version script
+    generate.py prototypes OUTPUT.txt [COMPILER ARGUMENT...]           fingerprints: interpose/symbols/prototypes.txt
+    generate.py coverage OUTPUT.md                                     docs/coverage.md
 
 Meaning comes from spec/*.py, prototypes from the vendor headers through libclang; nothing repeats either. A row that
 does not fit its prototype is an error that names the row.
@@ -19,9 +20,10 @@ import sys
 import clang.cindex as cindex
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from spec.language import Hook, Row, SpecError, Unwrapped, condition_scalar  # noqa: E402
+from spec import surface  # noqa: E402
+from spec.language import HAZARDS, Hook, Row, SpecError, condition_scalar  # noqa: E402
 
-LIBRARIES = {"cuda": "driver", "cudnn": "cudnn", "cublas": "cublas"}  # name: module in spec/
+LIBRARIES = ["cuda", "cudnn", "cublas"]  # those with wrappers
 
 
 # --- the vendor headers
@@ -91,8 +93,9 @@ HEADER_TEXT = """#define __CUDA_API_VERSION_INTERNAL 1
 # --- checks
 
 HELPERS = set(
-    """matrix batched vector pitched stored_rows stored_columns source_of destination_of kind_of_copy sizeof
-    session""".split()
+    """matrix batched vector pitched packed_triangle typed_matrix typed_vector typed_batched typed scale_of
+    stored_rows stored_columns unknown_extent dropout_states rnn_dropout rnn_data_extent source_of destination_of
+    kind_of_copy sizeof scope session""".split()
 )
 EFFECTS = {"read", "write", "overwrite", "read_write", "scratch"}
 
@@ -123,9 +126,13 @@ def check_row(row, function, kinds):
         raise SpecError(f"{row.name}: no parameter '{stream}' (its stream)")
     if row.blocks:
         check_expression(row, function, row.blocks, ("true", "scalars_on_device"))
-    for scalar in row.host:
+    for scalar, extent in row.host:
         if not function.parameter(scalar):
             raise SpecError(f"{row.name}: no parameter '{scalar}' (in host)")
+        check_expression(row, function, extent)
+    for hazard in row.hazard:
+        if hazard not in HAZARDS:
+            raise SpecError(f"{row.name}: no hazard '{hazard}'")
     for parameter, operand in row.operands:
         if operand.effect not in EFFECTS:
             raise SpecError(f"{row.name}: no effect '{operand.effect}'")
@@ -140,9 +147,14 @@ def check_row(row, function, kinds):
             raise SpecError(f"{row.name}: no parameter in '{operand.read_if}'")
 
 
+def tracked(spec):
+    """The rows and hooks: functions that have wrappers."""
+    return [entry for entry in spec.entries.values() if isinstance(entry, (Row, Hook))]
+
+
 def check(spec, headers):
     kinds = op_kinds()
-    for entry in spec.entries.values():
+    for entry in tracked(spec):
         function = headers.functions.get(entry.name)
         if function is None:
             raise SpecError(f"{entry.name}: not declared in {spec.library.header}")
@@ -155,6 +167,11 @@ def check(spec, headers):
 
 def declared(parameter):
     return f"{parameter.type}{'' if parameter.type.endswith('*') else ' '}{parameter.name}"
+
+
+def type_of(function):
+    """By itself, because in C++ some names of cuBLAS are overloaded."""
+    return f"{function.result}({', '.join(parameter.type for parameter in function.parameters)})"
 
 
 def descriptor_helper(function, expression):
@@ -182,7 +199,9 @@ def effect_expression(row, function, operand):
         return f"Effect::{operand.effect}"
     scalar = condition_scalar(row.name, operand.read_if)
     if row.host:
-        condition = f"scalars_on_device || host_scalar_not_zero({scalar})"
+        extent = dict(row.host).get(scalar)
+        judged = f"{scalar}, {extent}" if extent else scalar
+        condition = f"scalars_on_device || host_scalar_not_zero({judged})"
     else:
         if not descriptor_helper(function, operand.extent):
             raise SpecError(f"{row.name}: read_if needs a descriptor as the extent, not '{operand.extent}'")
@@ -218,8 +237,8 @@ def wrapper_lines(row, function, library):
     )
     if row.host or "scalars_on_device" in row.blocks:
         yield "  const bool scalars_on_device = cublas_scalars_on_device(scope, handle);"
-    for scalar in row.host:
-        yield f"  if (scalars_on_device) call.add({scalar}, sizeof(*{scalar}), Effect::read);"
+    for scalar, extent in row.host:
+        yield f"  if (scalars_on_device) call.add({scalar}, {extent or f'sizeof(*{scalar})'}, Effect::read);"
     for parameter, operand in row.operands:
         for line in operand_lines(row, function, parameter, operand):
             yield "  " + line
@@ -252,15 +271,16 @@ def version_range(name, headers):
 
 
 def table_lines(spec, headers):
-    names = sorted(n for n, e in spec.entries.items() if isinstance(e, (Row, Hook)))
+    names = sorted(entry.name for entry in tracked(spec))
     yield f"constinit const Wrapper {spec.library.name}_wrapper_table[] = {{"
     for name in names:
         base, _, thread = split_name(name)
         begin, end = version_range(name, headers) if spec.library.name == "cuda" else (0, 0)
         per_thread = "true" if thread else "false"
         yield (
-            f'    {{"{name}", Library::{spec.library.name}, &address_of<&::{name}>, "{base}", {begin}, {end}, '
-            f"{per_thread}}},"
+            f'    {{"{name}", Library::{spec.library.name}, '
+            f'&address_of<static_cast<std::add_pointer_t<{type_of(headers.functions[name])}>>(&::{name})>, '
+            f'"{base}", {begin}, {end}, {per_thread}}},'
         )
     yield "};"
     yield f"constinit const std::span<const Wrapper> {spec.library.name}_wrappers{{{spec.library.name}_wrapper_table}};"
@@ -271,9 +291,12 @@ def wrappers(spec, headers):
     rows = [e for e in spec.entries.values() if isinstance(e, Row)]
     hooks = [e for e in spec.entries.values() if isinstance(e, Hook)]
     lines = ["// Generated by interpose/generate.py: change the rows in interpose/spec/ instead."]
+    lines += ["#include <type_traits>", ""]
     lines += [f"#include {path}" for path in ('"interpose/wrapper_support.h"', '"interpose/wrapper_table.h"')]
     lines += ["", "using namespace pooch;", "using namespace pooch::interpose;", "", "namespace {"]
-    lines += [f"POOCH_REAL({spec.library.name}, {row.name});" for row in rows]
+    for row in rows:
+        function_type = type_of(headers.functions[row.name])
+        lines.append(f'constinit Real<{function_type}> real_{row.name}{{Library::{spec.library.name}, "{row.name}"}};')
     lines += ["}  // namespace", ""]
     for row in rows:
         lines += [*wrapper_lines(row, headers.functions[row.name], spec.library), ""]
@@ -291,50 +314,43 @@ def wrappers(spec, headers):
 
 def exports(specs):
     """An anonymous version script: a named node would keep versioned references from being served."""
-    names = sorted(n for s in specs for n, e in s.entries.items() if isinstance(e, (Row, Hook)))
+    names = sorted(entry.name for spec in specs for entry in tracked(spec))
     return "{\n  global:\n" + "".join(f"    {name};\n" for name in ["dlsym", *names]) + "  local:\n    *;\n};\n"
 
 
-def described(entry):
-    if isinstance(entry, Row):
-        return "tracked"
-    if isinstance(entry, Hook):
-        return f"tracked ({entry.where})"
-    if isinstance(entry, Unwrapped):
-        return f"{entry.how}: {entry.why}"
-    return "not classified yet: passes through"
-
-
-def coverage(specs, headers):
-    """One line for every function of the headers."""
-    lines = []
+def prototypes(specs, headers):
+    """One line for every tracked function, so that a change in the vendor's headers is seen."""
+    lines = ["# Generated by interpose/generate.py prototypes: what the rows and hooks were written for."]
     for spec in specs:
-        names = sorted(n for n in headers.functions if re.match(spec.library.prefix, n))
-        open_ones = sum(1 for n in names if n not in spec.entries)
-        lines.append(f"# {spec.library.header}: {len(names)} functions, {open_ones} not classified yet")
-        lines += [f"{name}\t{described(spec.entries.get(name))}" for name in names]
+        for name in sorted(entry.name for entry in tracked(spec)):
+            function = headers.functions[name]
+            lines.append(f"{function.result} {name}({', '.join(declared(p) for p in function.parameters)})")
     return "\n".join(lines) + "\n"
 
 
 # --- command line
 
 
-def load_spec(library):
-    return importlib.import_module(f"spec.{LIBRARIES[library]}").spec
+def text_of(what, library, compiler):
+    if what == "coverage":
+        return surface.coverage()
+    specs = [surface.load(name) for name in ([library] if library else LIBRARIES)]
+    headers = parse_headers(HEADER_TEXT, compiler)
+    for spec in specs:
+        check(spec, headers)
+    if what == "wrappers":
+        return wrappers(specs[0], headers)
+    return exports(specs) if what == "exports" else prototypes(specs, headers)
 
 
 def main(arguments):
     what, *rest = arguments
+    if what not in ("wrappers", "exports", "prototypes", "coverage"):
+        sys.exit(__doc__)
+    library = rest.pop(0) if what == "wrappers" else None
+    output, *compiler = rest
     try:
-        specs = [load_spec(library) for library in ([rest.pop(0)] if what == "wrappers" else LIBRARIES)]
-        output, *compiler = rest
-        headers = parse_headers(HEADER_TEXT, compiler)
-        for spec in specs:
-            check(spec, headers)
-        if what == "wrappers":
-            text = wrappers(specs[0], headers)
-        else:
-            text = exports(specs) if what == "exports" else coverage(specs, headers)
+        text = text_of(what, library, compiler)
     except SpecError as error:
         sys.exit(f"generate.py: {error}")
     with open(output, "w", encoding="utf-8") as file:

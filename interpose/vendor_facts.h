@@ -21,6 +21,17 @@ Extent filter_extent(const Scope& scope, cudnnFilterDescriptor_t filter);
 // scalar that cannot be judged counts as different.
 bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnTensorDescriptor_t tensor);
 bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnFilterDescriptor_t filter);
+// Where cuDNN keeps the random states of a dropout descriptor; null where there is none.
+void* dropout_states(const Scope& scope, cudnnHandle_t handle, cudnnDropoutDescriptor_t dropout);
+// The dropout descriptor inside an RNN descriptor; null where there is none.
+cudnnDropoutDescriptor_t rnn_dropout(const Scope& scope, cudnnRNNDescriptor_t rnn);
+// All sequences of a batch, with their padding where the layout has it.
+Extent rnn_data_extent(const Scope& scope, cudnnRNNDataDescriptor_t data);
+
+// The operand's allocation from its beginning to its end.
+inline Extent unknown_extent() {
+  return Extent::unknown();
+}
 
 // --- cuBLAS
 StreamHandle cublas_stream(const Scope& scope, cublasHandle_t handle);
@@ -33,6 +44,22 @@ template <class Scalar>
 bool host_scalar_not_zero(const Scalar* scalar) {
   return scalar == nullptr || *scalar != Scalar{};
 }
+inline bool host_scalar_not_zero(const cuComplex* scalar) {
+  return scalar == nullptr || scalar->x != 0 || scalar->y != 0;
+}
+inline bool host_scalar_not_zero(const cuDoubleComplex* scalar) {
+  return scalar == nullptr || scalar->x != 0 || scalar->y != 0;
+}
+// By its bytes, where only a data type tells how many there are. A negative zero counts as different.
+bool host_scalar_not_zero(const void* scalar, const Extent& extent);
+
+// Operands whose element type is a parameter; Extent::unknown() for types that share bytes or came later.
+Extent typed(cudaDataType type);
+Extent typed_matrix(std::int64_t rows, std::int64_t columns, std::int64_t leading, cudaDataType type);
+Extent typed_vector(std::int64_t count, std::int64_t increment, cudaDataType type);
+Extent typed_batched(const Extent& one, std::int64_t stride, std::int64_t count, cudaDataType type);
+// alpha and beta of a product computed as `compute` into elements of type `result`.
+Extent scale_of(cublasComputeType_t compute, cudaDataType result);
 
 // The dimensions of op(X) as it is stored.
 inline std::int64_t stored_rows(cublasOperation_t op, std::int64_t rows, std::int64_t columns) {

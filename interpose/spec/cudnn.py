@@ -1,18 +1,19 @@
 """cuDNN, legacy API: operands by `const void*` are read, those by `void*` are written; beta decides the rest."""
 
-from spec.language import Library, Spec, overwrite, read, read_write, scratch
+from spec import cudnn_host
+from spec.language import Library, Spec, overwrite, read, read_write, scratch, write
 
 spec = Spec(
     Library(
         name="cudnn",
+        soname="libcudnn.so.9",
         header="cudnn.h",
-        prefix=r"cudnn[A-Z]",
         missing="CUDNN_STATUS_NOT_INITIALIZED",
         out_of_memory="CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
         stream_of_handle="cudnn_stream",
     )
 )
-row, hook, seen_below, passthrough = spec.row, spec.hook, spec.seen_below, spec.passthrough
+row, seen_below, passthrough, unsupported = spec.row, spec.seen_below, spec.passthrough, spec.unsupported
 
 
 def blended(descriptor, beta="beta"):
@@ -70,6 +71,7 @@ row(
 row(
     "cudnnFindConvolutionForwardAlgorithmEx",
     blocks="true",
+    hazard="trial",
     kind="conv_forward",
     stream="handle",
     x=read("xDesc"),
@@ -80,6 +82,7 @@ row(
 row(
     "cudnnFindConvolutionBackwardDataAlgorithmEx",
     blocks="true",
+    hazard="trial",
     kind="conv_backward_data",
     stream="handle",
     w=read("wDesc"),
@@ -90,6 +93,7 @@ row(
 row(
     "cudnnFindConvolutionBackwardFilterAlgorithmEx",
     blocks="true",
+    hazard="trial",
     kind="conv_backward_filter",
     stream="handle",
     x=read("xDesc"),
@@ -99,11 +103,36 @@ row(
 )
 
 # --- elementwise
-row("cudnnAddTensor", kind="elementwise", stream="handle", A=read("aDesc"), C=blended("cDesc"))
-row("cudnnOpTensor", kind="elementwise", stream="handle", A=read("aDesc"), B=read("bDesc"), C=blended("cDesc"))
-row("cudnnScaleTensor", kind="elementwise", stream="handle", y=read_write("yDesc"))
+row("cudnnAddTensor", kind="elementwise", stream="handle", hazard="in_place", A=read("aDesc"), C=blended("cDesc"))
+row(
+    "cudnnOpTensor",
+    kind="elementwise",
+    stream="handle",
+    hazard="in_place",
+    A=read("aDesc"),
+    B=read("bDesc"),
+    C=blended("cDesc"),
+)
+row("cudnnScaleTensor", kind="elementwise", stream="handle", hazard="in_place", y=read_write("yDesc"))
 row("cudnnSetTensor", kind="set", stream="handle", y=overwrite("yDesc"))
 row("cudnnTransformTensor", kind="elementwise", stream="handle", x=read("xDesc"), y=blended("yDesc"))
+row(
+    "cudnnTransformTensorEx cudnnTransformFilter",
+    kind="elementwise",
+    stream="handle",
+    srcData=read("srcDesc"),
+    destData=blended("destDesc"),
+)
+row(
+    "cudnnReorderFilterAndBias",
+    kind="elementwise",
+    stream="handle",
+    filterData=read("filterDesc"),
+    reorderedFilterData=write("filterDesc"),
+    biasData=read("unknown_extent()"),
+    reorderedBiasData=write("unknown_extent()"),
+)
+row("cudnnIm2Col", kind="elementwise", stream="handle", x=read("xDesc"), colBuffer=write("unknown_extent()"))
 row(
     "cudnnReduceTensor",
     kind="elementwise",
@@ -115,11 +144,19 @@ row(
 )
 
 # --- activation, pooling, softmax
-row("cudnnActivationForward", kind="activation_forward", stream="handle", x=read("xDesc"), y=blended("yDesc"))
+row(
+    "cudnnActivationForward",
+    kind="activation_forward",
+    stream="handle",
+    hazard="in_place",
+    x=read("xDesc"),
+    y=blended("yDesc"),
+)
 row(
     "cudnnActivationBackward",
     kind="activation_backward",
     stream="handle",
+    hazard="in_place",
     y=read("yDesc"),
     dy=read("dyDesc"),
     x=read("xDesc"),
@@ -135,11 +172,19 @@ row(
     x=read("xDesc"),
     dx=blended("dxDesc"),
 )
-row("cudnnSoftmaxForward", kind="softmax_forward", stream="handle", x=read("xDesc"), y=blended("yDesc"))
+row(
+    "cudnnSoftmaxForward",
+    kind="softmax_forward",
+    stream="handle",
+    hazard="in_place",
+    x=read("xDesc"),
+    y=blended("yDesc"),
+)
 row(
     "cudnnSoftmaxBackward",
     kind="softmax_backward",
     stream="handle",
+    hazard="in_place",
     y=read("yDesc"),
     dy=read("dyDesc"),
     dx=blended("dxDesc"),
@@ -151,6 +196,7 @@ row(
     "cudnnBatchNormalizationForwardTraining",
     kind="batch_norm_forward",
     stream="handle",
+    hazard="running_statistics saved_statistics",
     x=read("xDesc"),
     y=blended("yDesc"),
     bnScale=read("bnScaleBiasMeanVarDesc"),
@@ -185,17 +231,266 @@ row(
     savedInvVariance=read("dBnScaleBiasDesc"),
 )
 
-# --- not wrapped
-seen_below(
-    """cudnnBatchNormalizationForwardTrainingEx cudnnBatchNormalizationBackwardEx cudnnNormalizationForwardTraining
-    cudnnNormalizationForwardInference cudnnNormalizationBackward cudnnDropoutForward cudnnDropoutBackward
-    cudnnSetDropoutDescriptor cudnnLRNCrossChannelForward cudnnLRNCrossChannelBackward
-    cudnnDivisiveNormalizationForward cudnnDivisiveNormalizationBackward cudnnSpatialTfGridGeneratorForward
-    cudnnSpatialTfGridGeneratorBackward cudnnSpatialTfSamplerForward cudnnSpatialTfSamplerBackward
-    cudnnTransformTensorEx cudnnTransformFilter cudnnIm2Col cudnnReorderFilterAndBias
-    cudnnFindConvolutionForwardAlgorithm cudnnFindConvolutionBackwardDataAlgorithm
-    cudnnFindConvolutionBackwardFilterAlgorithm cudnnRNNForward cudnnRNNBackwardData_v8 cudnnRNNBackwardWeights_v8
-    cudnnMultiHeadAttnForward cudnnMultiHeadAttnBackwardData cudnnMultiHeadAttnBackwardWeights cudnnCTCLoss
-    cudnnCTCLoss_v8 cudnnBackendExecute""",
-    "its kernels arrive as bare launches",
+# The Ex forms: fused with an addition and an activation; a reserve space goes from forward to backward. How much of it
+# is used is cuDNN's own business, so it is written in part and read as a whole.
+row(
+    "cudnnBatchNormalizationForwardTrainingEx",
+    kind="batch_norm_forward",
+    stream="handle",
+    hazard="running_statistics saved_statistics reserve_space",
+    xData=read("xDesc"),
+    zData=read("zDesc"),
+    yData=blended("yDesc"),
+    bnScale=read("bnScaleBiasMeanVarDesc"),
+    bnBias=read("bnScaleBiasMeanVarDesc"),
+    resultRunningMean=read_write("bnScaleBiasMeanVarDesc"),
+    resultRunningVariance=read_write("bnScaleBiasMeanVarDesc"),
+    resultSaveMean=overwrite("bnScaleBiasMeanVarDesc"),
+    resultSaveInvVariance=overwrite("bnScaleBiasMeanVarDesc"),
+    workspace=scratch("workSpaceSizeInBytes"),
+    reserveSpace=write("reserveSpaceSizeInBytes"),
 )
+row(
+    "cudnnBatchNormalizationBackwardEx",
+    kind="batch_norm_backward",
+    stream="handle",
+    xData=read("xDesc"),
+    yData=read("yDesc"),
+    dyData=read("dyDesc"),
+    dzData=write("dzDesc"),
+    dxData=blended("dxDesc", "betaDataDiff"),
+    bnScaleData=read("dBnScaleBiasDesc"),
+    bnBiasData=read("dBnScaleBiasDesc"),
+    dBnScaleData=blended("dBnScaleBiasDesc", "betaParamDiff"),
+    dBnBiasData=blended("dBnScaleBiasDesc", "betaParamDiff"),
+    savedMean=read("dBnScaleBiasDesc"),
+    savedInvVariance=read("dBnScaleBiasDesc"),
+    workSpace=scratch("workSpaceSizeInBytes"),
+    reserveSpace=read_write("reserveSpaceSizeInBytes"),
+)
+row(
+    "cudnnNormalizationForwardTraining",
+    kind="batch_norm_forward",
+    stream="handle",
+    hazard="running_statistics saved_statistics reserve_space",
+    xData=read("xDesc"),
+    normScale=read("normScaleBiasDesc"),
+    normBias=read("normScaleBiasDesc"),
+    resultRunningMean=read_write("normMeanVarDesc"),
+    resultRunningVariance=read_write("normMeanVarDesc"),
+    resultSaveMean=overwrite("normMeanVarDesc"),
+    resultSaveInvVariance=overwrite("normMeanVarDesc"),
+    zData=read("zDesc"),
+    yData=blended("yDesc"),
+    workspace=scratch("workSpaceSizeInBytes"),
+    reserveSpace=write("reserveSpaceSizeInBytes"),
+)
+row(
+    "cudnnNormalizationForwardInference",
+    kind="batch_norm_forward",
+    stream="handle",
+    x=read("xDesc"),
+    normScale=read("normScaleBiasDesc"),
+    normBias=read("normScaleBiasDesc"),
+    estimatedMean=read("normMeanVarDesc"),
+    estimatedVariance=read("normMeanVarDesc"),
+    z=read("zDesc"),
+    y=blended("yDesc"),
+)
+row(
+    "cudnnNormalizationBackward",
+    kind="batch_norm_backward",
+    stream="handle",
+    xData=read("xDesc"),
+    yData=read("yDesc"),
+    dyData=read("dyDesc"),
+    dzData=write("dzDesc"),
+    dxData=blended("dxDesc", "betaDataDiff"),
+    normScaleData=read("dNormScaleBiasDesc"),
+    normBiasData=read("dNormScaleBiasDesc"),
+    dNormScaleData=blended("dNormScaleBiasDesc", "betaParamDiff"),
+    dNormBiasData=blended("dNormScaleBiasDesc", "betaParamDiff"),
+    savedMean=read("normMeanVarDesc"),
+    savedInvVariance=read("normMeanVarDesc"),
+    workSpace=scratch("workSpaceSizeInBytes"),
+    reserveSpace=read_write("reserveSpaceSizeInBytes"),
+)
+
+# --- other normalisations
+row("cudnnLRNCrossChannelForward", kind="elementwise", stream="handle", x=read("xDesc"), y=blended("yDesc"))
+row(
+    "cudnnLRNCrossChannelBackward",
+    kind="elementwise",
+    stream="handle",
+    y=read("yDesc"),
+    dy=read("dyDesc"),
+    x=read("xDesc"),
+    dx=blended("dxDesc"),
+)
+row(
+    "cudnnDivisiveNormalizationForward",
+    kind="elementwise",
+    stream="handle",
+    x=read("xDesc"),
+    means=read("xDesc"),
+    temp=scratch("xDesc"),
+    temp2=scratch("xDesc"),
+    y=blended("yDesc"),
+)
+row(
+    "cudnnDivisiveNormalizationBackward",
+    kind="elementwise",
+    stream="handle",
+    x=read("xDesc"),
+    means=read("xDesc"),
+    dy=read("xDesc"),
+    temp=scratch("xDesc"),
+    temp2=scratch("xDesc"),
+    dx=blended("dXdMeansDesc"),
+    dMeans=blended("dXdMeansDesc"),
+)
+
+# --- dropout: the descriptor holds the address of the states
+row(
+    "cudnnSetDropoutDescriptor",
+    kind="set",
+    stream="handle",
+    hazard="dropout_states",
+    states=write("stateSizeInBytes"),
+)
+row(
+    "cudnnDropoutForward",
+    kind="elementwise",
+    stream="handle",
+    hazard="dropout_states reserve_space in_place",
+    x=read("xdesc"),
+    y=overwrite("ydesc"),
+    reserveSpace=write("reserveSpaceSizeInBytes"),
+    also=[read_write("unknown_extent()", at="dropout_states(scope, handle, dropoutDesc)")],
+)
+row(
+    "cudnnDropoutBackward",
+    kind="elementwise",
+    stream="handle",
+    hazard="in_place",
+    dy=read("dydesc"),
+    dx=overwrite("dxdesc"),
+    reserveSpace=read("reserveSpaceSizeInBytes"),
+)
+
+# --- recurrent networks. A batch's shape comes from its data descriptor; the lengths on the device from nowhere.
+rnn_weights = dict(weightSpace=read("weightSpaceSize"))
+rnn_spaces = dict(workSpace=scratch("workSpaceSize"), reserveSpace=read_write("reserveSpaceSize"))
+rnn_states = [read_write("unknown_extent()", at="dropout_states(scope, handle, rnn_dropout(scope, rnnDesc))")]
+rnn_x, rnn_y = "rnn_data_extent(scope, xDesc)", "rnn_data_extent(scope, yDesc)"
+row(
+    "cudnnRNNForward",
+    kind="gemm",
+    stream="handle",
+    hazard="reserve_space dropout_states",
+    devSeqLengths=read("unknown_extent()"),
+    x=read(rnn_x),
+    y=overwrite(rnn_y),
+    hx=read("hDesc"),
+    hy=write("hDesc"),
+    cx=read("cDesc"),
+    cy=write("cDesc"),
+    **rnn_weights,
+    **rnn_spaces,
+    also=rnn_states,
+)
+row(
+    "cudnnRNNBackwardData_v8",
+    kind="gemm",
+    stream="handle",
+    hazard="reserve_space",
+    devSeqLengths=read("unknown_extent()"),
+    y=read(rnn_y),
+    dy=read(rnn_y),
+    dx=overwrite(rnn_x),
+    hx=read("hDesc"),
+    dhy=read("hDesc"),
+    dhx=write("hDesc"),
+    cx=read("cDesc"),
+    dcy=read("cDesc"),
+    dcx=write("cDesc"),
+    **rnn_weights,
+    **rnn_spaces,
+    also=rnn_states,
+)
+row(
+    "cudnnRNNBackwardWeights_v8",
+    kind="gemm",
+    stream="handle",
+    hazard="accumulates reserve_space",
+    devSeqLengths=read("unknown_extent()"),
+    x=read(rnn_x),
+    hx=read("hDesc"),
+    y=read(rnn_y),
+    dweightSpace=read_write("weightSpaceSize"),
+    **rnn_spaces,
+    also=rnn_states,
+)
+row(
+    "cudnnCTCLoss",
+    kind="elementwise",
+    stream="handle",
+    probs=read("probsDesc"),
+    costs=write("unknown_extent()"),
+    gradients=write("gradientsDesc"),
+    workspace=scratch("workSpaceSizeInBytes"),
+)
+row(
+    "cudnnCTCLoss_v8",
+    kind="elementwise",
+    stream="handle",
+    probs=read("probsDesc"),
+    labels=read("unknown_extent()"),
+    labelLengths=read("unknown_extent()"),
+    inputLengths=read("unknown_extent()"),
+    costs=write("unknown_extent()"),
+    gradients=write("gradientsDesc"),
+    workspace=scratch("workSpaceSizeInBytes"),
+)
+
+# --- not wrapped: seen as launches
+seen_below(
+    """cudnnSpatialTfGridGeneratorForward cudnnSpatialTfGridGeneratorBackward cudnnSpatialTfSamplerForward
+    cudnnSpatialTfSamplerBackward""",
+    """no query gives the size of a grid; every address is a parameter of its kernels, which arrive as bare launches""",
+)
+seen_below(
+    "cudnnMultiHeadAttnForward cudnnMultiHeadAttnBackwardData cudnnMultiHeadAttnBackwardWeights",
+    """extents follow from lengths on the device and random states lie inside of the descriptor; every address is a
+    parameter of its kernels, which arrive as bare launches""",
+)
+seen_below(
+    """cudnnFindConvolutionForwardAlgorithm cudnnFindConvolutionBackwardDataAlgorithm
+    cudnnFindConvolutionBackwardFilterAlgorithm""",
+    "trials in memory that cuDNN allocates for them, which is never managed",
+)
+seen_below(
+    "cudnnBackendExecute cudnnFusedOpsExecute",
+    """the addresses of the variant pack are parameters of its kernels, which arrive as bare launches; an engine that
+    reaches an operand only through a tensor map is the exception: see cuTensorMapEncodeTiled of the driver""",
+)
+seen_below(
+    "cudnnGetRNNWeightParams cudnnBuildRNNDynamic cudnnInitTransformDest cudnnGetMultiHeadAttnWeights",
+    "computes addresses or descriptors; what it may launch or copy arrives at the driver",
+)
+unsupported(
+    "cudnnBackendPopulateCudaGraph cudnnBackendUpdateCudaGraph",
+    why="a graph's operands are not followed: they may be away when it runs, and the graph then fails",
+)
+
+# --- not wrapped: nothing to see
+passthrough(
+    cudnn_host.SETTINGS,
+    why="handles and settings; the stream is asked for at each call, workspaces of a handle are never managed",
+)
+passthrough(cudnn_host.GRAPH_DESCRIPTORS, why="descriptors of the graph API, in host memory")
+passthrough(
+    cudnn_host.DESCRIPTORS,
+    why="descriptors, in host memory; they are asked at each call that uses them",
+)
+passthrough(cudnn_host.QUERIES, why="query")

@@ -9,14 +9,14 @@ from spec.language import Library, Spec, overwrite, read
 spec = Spec(
     Library(
         name="cuda",
+        soname="libcuda.so.1",
         header="cuda.h",
-        prefix=r"cu[A-Z]",
         missing="CUDA_ERROR_SHARED_OBJECT_INIT_FAILED",
         out_of_memory="CUDA_ERROR_OUT_OF_MEMORY",
         session="session_for_driver_call",
     )
 )
-hook, seen_below, passthrough, unsupported = spec.hook, spec.seen_below, spec.passthrough, spec.unsupported
+hook, passthrough, unsupported = spec.hook, spec.passthrough, spec.unsupported
 
 
 def synchronous(name, **meaning):
@@ -90,6 +90,13 @@ for bits, bytes_each in (("8", 1), ("16", 2), ("32", 4)):
     asynchronous(f"cuMemsetD2D{bits}Async", **pitched)
 
 
+# --- words that a stream writes
+for bits in ("32", "64"):
+    for form in ("", "_v2"):
+        name = f"cuStreamWriteValue{bits}{form}"
+        spec.row(name + " " + name + "_ptsz", kind="set", stream="stream", addr=overwrite("sizeof(value)"))
+
+
 def with_per_thread(names):
     return " ".join(f"{name} {name}_ptsz" for name in names.split())
 
@@ -113,53 +120,240 @@ hook(
 hook(with_per_thread("cuLaunchKernel cuLaunchKernelEx cuLaunchCooperativeKernel"), where="driver_launch.cpp")
 hook("cuModuleUnload cuLibraryUnload", where="driver_launch.cpp")
 
-# --- not wrapped
+# --- not wrapped: memory
 passthrough("cuGetExportTable", why="the runtime checks the integrity of what it finds there")
 passthrough("cuMemAllocManaged", why="migrates by itself; not counted against the cap")
 passthrough(
+    """cuMemAdvise cuMemAdvise_v2 cuMemRangeGetAttribute cuMemRangeGetAttributes"""
+    + " "
+    + with_per_thread(
+        """cuMemPrefetchAsync cuMemPrefetchAsync_v2 cuMemPrefetchBatchAsync cuMemDiscardBatchAsync
+        cuMemDiscardAndPrefetchBatchAsync cuStreamAttachMemAsync"""
+    ),
+    why="for memory that migrates by itself; the driver refuses it for other addresses, with and without pooch",
+)
+passthrough(
     """cuMemAddressReserve cuMemAddressFree cuMemCreate cuMemRelease cuMemMap cuMemUnmap cuMemSetAccess
     cuMemGetAccess cuMemGetAllocationGranularity cuMemGetAllocationPropertiesFromHandle
-    cuMemExportToShareableHandle cuMemImportFromShareableHandle""",
+    cuMemExportToShareableHandle cuMemImportFromShareableHandle cuMemMapArrayAsync cuMemMapArrayAsync_ptsz
+    cuMulticastAddDevice cuMulticastBindAddr cuMulticastBindMem cuMulticastCreate cuMulticastGetGranularity
+    cuMulticastUnbind""",
     why="the program's own virtual memory management; not counted against the cap yet",
 )
 passthrough(
     """cuMemHostAlloc cuMemAllocHost_v2 cuMemFreeHost cuMemHostRegister_v2 cuMemHostUnregister
-    cuMemHostGetDevicePointer_v2 cuMemHostGetFlags""",
+    cuMemHostGetDevicePointer_v2 cuMemHostGetFlags cuMemAllocHost cuMemHostRegister""",
     why="host memory",
 )
 passthrough(
+    """cuMemAlloc cuMemAllocPitch cuMemFree cuMemGetInfo cuMemGetAddressRange cuMemHostGetDevicePointer
+    cuDeviceTotalMem cuModuleGetGlobal cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyDtoD
+    cuMemcpyDtoDAsync cuMemcpyAtoD cuMemcpyDtoA cuMemcpy2D cuMemcpy2DAsync cuMemcpy2DUnaligned cuMemcpy3D
+    cuMemcpy3DAsync cuMemsetD8 cuMemsetD16 cuMemsetD32 cuMemsetD2D8 cuMemsetD2D16 cuMemsetD2D32 cuTexRefSetAddress
+    cuTexRefSetAddress2D cuTexRefGetAddress cuGraphicsResourceGetMappedPointer""",
+    why="32-bit addresses and sizes of CUDA 3.1: a managed address does not fit in them",
+)
+passthrough(
+    """cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolSetAccess
+    cuMemPoolSetAttribute cuMemPoolTrimTo cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle
+    cuMemPoolImportPointer cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemGetDefaultMemPool
+    cuMemGetMemPool cuMemSetMemPool""",
+    why="allocations from pools are hooked; a pool's own figures do not count what is managed",
+)
+unsupported(
+    "cuMemPoolExportPointer",
+    why="a managed address is no memory of the pool: the call fails with CUDA_ERROR_INVALID_VALUE",
+)
+passthrough("cuIpcCloseMemHandle cuIpcOpenMemHandle cuIpcOpenMemHandle_v2", why="another process's memory")
+passthrough(
+    """cuArrayCreate cuArrayCreate_v2 cuArray3DCreate cuArray3DCreate_v2 cuArrayDestroy cuArrayGetDescriptor
+    cuArrayGetDescriptor_v2 cuArray3DGetDescriptor cuArray3DGetDescriptor_v2 cuArrayGetMemoryRequirements
+    cuArrayGetPlane cuArrayGetSparseProperties cuMipmappedArrayCreate cuMipmappedArrayDestroy
+    cuMipmappedArrayGetLevel cuMipmappedArrayGetMemoryRequirements cuMipmappedArrayGetSparseProperties""",
+    why="array memory is never managed; not counted against the cap",
+)
+passthrough(
+    """cuMemcpyAtoA cuMemcpyAtoA_v2 cuMemcpyAtoA_v2_ptds cuMemcpyAtoH cuMemcpyAtoH_v2 cuMemcpyAtoH_v2_ptds
+    cuMemcpyAtoHAsync cuMemcpyAtoHAsync_v2 cuMemcpyAtoHAsync_v2_ptsz cuMemcpyHtoA cuMemcpyHtoA_v2
+    cuMemcpyHtoA_v2_ptds cuMemcpyHtoAAsync cuMemcpyHtoAAsync_v2 cuMemcpyHtoAAsync_v2_ptsz""",
+    why="copies between arrays and host memory: neither is managed",
+)
+unsupported(
+    with_per_thread("cuMemcpy3DBatchAsync cuMemcpy3DBatchAsync_v2 cuMemBatchDecompressAsync"),
+    why="""its operands are not looked at: one that is away makes the call or its work fail, and what it writes
+    can be lost at the next eviction""",
+)
+
+# --- textures and tensor maps: addresses that a launch does not show
+passthrough(
+    """cuTexObjectDestroy cuTexObjectGetResourceDesc cuTexObjectGetResourceViewDesc cuTexObjectGetTextureDesc
+    cuSurfObjectCreate cuSurfObjectDestroy cuSurfObjectGetResourceDesc cuSurfRefGetArray cuSurfRefSetArray
+    cuModuleGetSurfRef cuModuleGetTexRef cuTexRefCreate cuTexRefDestroy cuTexRefGetAddressMode
+    cuTexRefGetAddress_v2 cuTexRefGetArray cuTexRefGetBorderColor cuTexRefGetFilterMode cuTexRefGetFlags
+    cuTexRefGetFormat cuTexRefGetMaxAnisotropy cuTexRefGetMipmapFilterMode cuTexRefGetMipmapLevelBias
+    cuTexRefGetMipmapLevelClamp cuTexRefGetMipmappedArray cuTexRefSetAddressMode cuTexRefSetArray
+    cuTexRefSetBorderColor cuTexRefSetFilterMode cuTexRefSetFlags cuTexRefSetFormat cuTexRefSetMaxAnisotropy
+    cuTexRefSetMipmapFilterMode cuTexRefSetMipmapLevelBias cuTexRefSetMipmapLevelClamp cuTexRefSetMipmappedArray
+    cuDeviceGetTexture1DLinearMaxWidth""",
+    why="queries, sampling modes, and textures and surfaces over arrays: array memory is never managed",
+)
+unsupported(
+    "cuTexObjectCreate cuTexRefSetAddress_v2 cuTexRefSetAddress2D_v2 cuTexRefSetAddress2D_v3",
+    why="""a launch does not show the linear memory behind a texture: where that is away the kernel fails with
+    CUDA_ERROR_ILLEGAL_ADDRESS; over arrays nothing happens""",
+)
+unsupported(
+    "cuTensorMapEncodeTiled cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide cuTensorMapReplaceAddress",
+    why="""a launch shows the memory behind a tensor map only where the encoded map holds its plain address: else a
+    kernel fails with CUDA_ERROR_ILLEGAL_ADDRESS where that memory is away, and what it writes through the map can be
+    lost at the next eviction""",
+)
+
+# --- order, contexts, code
+passthrough(
     """cuEventCreate cuEventDestroy_v2 cuEventQuery cuEventSynchronize cuEventElapsedTime cuEventElapsedTime_v2
-    cuStreamCreate cuStreamCreateWithPriority cuStreamGetPriority cuStreamGetFlags cuStreamGetId cuStreamQuery
-    cuStreamSynchronize cuStreamWaitEvent cuStreamIsCapturing cuEventRecord cuEventRecordWithFlags""",
+    cuEventDestroy cuIpcGetEventHandle cuIpcOpenEventHandle cuStreamCreate cuStreamCreateWithPriority
+    cuStreamGetGreenCtx cuCtxRecordEvent cuCtxWaitEvent cuGreenCtxRecordEvent cuGreenCtxWaitEvent
+    cuGreenCtxStreamCreate cuFlushGPUDirectRDMAWrites"""
+    + " "
+    + with_per_thread(
+        """cuStreamGetPriority cuStreamGetFlags cuStreamGetId cuStreamQuery cuStreamSynchronize cuStreamWaitEvent
+        cuStreamIsCapturing cuEventRecord cuEventRecordWithFlags cuStreamGetCtx cuStreamGetCtx_v2 cuStreamGetDevice
+        cuStreamGetAttribute cuStreamSetAttribute cuStreamCopyAttributes"""
+    ),
     why="orders work, touches no memory",
+)
+unsupported(
+    "cuStreamDestroy",
+    why="""CUDA 3.2's form, not seen: work in the stream that was not waited for keeps the memory it used resident
+    until the context is synchronised""",
+)
+unsupported(
+    with_per_thread("cuStreamWaitValue32 cuStreamWaitValue64 cuStreamBatchMemOp"),
+    why="""CUDA 8's forms, not seen: an eviction may then wait for a stream that waits for the program; what a batch
+    writes to managed memory can be lost""",
 )
 passthrough(
     """cuDriverGetVersion cuDeviceGet cuDeviceGetCount cuDeviceGetName cuDeviceGetUuid_v2 cuDeviceGetLuid
     cuDeviceGetAttribute cuDeviceGetByPCIBusId cuDeviceGetPCIBusId cuDeviceCanAccessPeer cuDeviceGetP2PAttribute
-    cuGetErrorString cuGetErrorName""",
+    cuGetErrorString cuGetErrorName cuDeviceGetUuid cuDeviceComputeCapability cuDeviceGetProperties
+    cuDeviceGetExecAffinitySupport cuDeviceGetHostAtomicCapabilities cuDeviceGetP2PAtomicCapabilities
+    cuDeviceGetNvSciSyncAttributes cuDeviceGetDevResource""",
     why="pure query; programs rely on the true answer",
 )
 passthrough(
     """cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxGetState
     cuDevicePrimaryCtxSetFlags_v2 cuCtxCreate_v4 cuCtxSetCurrent cuCtxGetCurrent cuCtxPushCurrent_v2
     cuCtxPopCurrent_v2 cuCtxGetDevice cuCtxGetFlags cuCtxSynchronize cuCtxGetLimit cuCtxSetLimit
-    cuCtxGetApiVersion cuCtxGetStreamPriorityRange cuCtxEnablePeerAccess cuCtxDisablePeerAccess""",
+    cuCtxGetApiVersion cuCtxGetStreamPriorityRange cuCtxEnablePeerAccess cuCtxDisablePeerAccess
+    cuDevicePrimaryCtxRelease cuDevicePrimaryCtxSetFlags cuCtxAttach cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3
+    cuCtxFromGreenCtx cuCtxGetCacheConfig cuCtxGetDevResource cuCtxGetDevice_v2 cuCtxGetExecAffinity cuCtxGetId
+    cuCtxGetSharedMemConfig cuCtxPopCurrent cuCtxPushCurrent cuCtxResetPersistingL2Cache cuCtxSetCacheConfig
+    cuCtxSetFlags cuCtxSetSharedMemConfig cuCtxSynchronize_v2 cuDevResourceGenerateDesc cuDevSmResourceSplitByCount
+    cuGreenCtxCreate cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxGetId""",
     why="contexts; the session looks at the current one by itself",
+)
+unsupported(
+    """cuCtxDestroy cuCtxDestroy_v2 cuCtxDetach cuDevicePrimaryCtxReset cuDevicePrimaryCtxReset_v2""",
+    why="""the driver gives up the context's memory and the session does not notice: calls that touch managed memory
+    afterwards fail with the driver's error. At the end of a program nothing is lost""",
 )
 passthrough(
     """cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary cuModuleGetFunction
-    cuModuleGetGlobal_v2 cuModuleGetLoadingMode cuLibraryLoadData cuLibraryLoadFromFile
-    cuLibraryGetKernel cuLibraryGetModule cuLibraryGetGlobal cuLibraryGetManaged cuKernelGetFunction
-    cuKernelGetLibrary cuKernelGetAttribute cuKernelSetAttribute cuKernelGetName cuKernelGetParamInfo
-    cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuFuncGetModule cuFuncGetName cuFuncLoad
-    cuFuncIsLoaded""",
+    cuModuleGetGlobal_v2 cuModuleGetLoadingMode cuModuleEnumerateFunctions cuModuleGetFunctionCount cuLibraryLoadData
+    cuLibraryLoadFromFile cuLibraryGetKernel cuLibraryGetModule cuLibraryGetGlobal cuLibraryGetManaged
+    cuLibraryEnumerateKernels cuLibraryGetKernelCount cuLibraryGetUnifiedFunction cuKernelGetFunction
+    cuKernelGetLibrary cuKernelGetAttribute cuKernelSetAttribute cuKernelSetCacheConfig cuKernelGetName
+    cuKernelGetParamInfo cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuFuncGetModule cuFuncGetName
+    cuFuncLoad cuFuncIsLoaded cuFuncSetBlockShape cuFuncSetCacheConfig cuFuncSetSharedMemConfig cuFuncSetSharedSize
+    cuLinkAddData cuLinkAddData_v2 cuLinkAddFile cuLinkAddFile_v2 cuLinkComplete cuLinkCreate cuLinkCreate_v2
+    cuLinkDestroy""",
     why="code; a module's own data is never managed",
+)
+passthrough(
+    """cuOccupancyAvailableDynamicSMemPerBlock cuOccupancyMaxActiveBlocksPerMultiprocessor
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxActiveClusters
+    cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags cuOccupancyMaxPotentialClusterSize
+    cuProfilerInitialize cuProfilerStart cuProfilerStop cuLogsCurrent cuLogsDumpToFile cuLogsDumpToMemory
+    cuLogsRegisterCallback cuLogsUnregisterCallback cuCoredumpGetAttribute cuCoredumpGetAttributeGlobal
+    cuCoredumpSetAttribute cuCoredumpSetAttributeGlobal cuDeviceRegisterAsyncNotification
+    cuDeviceUnregisterAsyncNotification""",
+    why="advice, profiling and diagnosis",
 )
 unsupported(
     "cuLaunch cuLaunchGrid cuLaunchGridAsync cuLaunchCooperativeKernelMultiDevice",
     why="obsolete launches, not seen: a managed operand may be away, and the kernel then fails",
 )
 unsupported(
-    "cuStreamBeginCapture cuStreamBeginCaptureToGraph",
+    "cuParamSetSize cuParamSetTexRef cuParamSetf cuParamSeti cuParamSetv",
+    why="parameters of the obsolete launches, which are not seen",
+)
+unsupported(
+    """cuCheckpointProcessCheckpoint cuCheckpointProcessGetRestoreThreadId cuCheckpointProcessGetState
+    cuCheckpointProcessLock cuCheckpointProcessRestore cuCheckpointProcessUnlock""",
+    why="passes through untried: pooch's handles and page-locked memory are part of what the driver would save",
+)
+
+# --- other APIs' memory
+passthrough(
+    """cuImportExternalMemory cuDestroyExternalMemory cuExternalMemoryGetMappedBuffer
+    cuExternalMemoryGetMappedMipmappedArray cuImportExternalSemaphore cuDestroyExternalSemaphore
+    cuGraphicsResourceGetMappedMipmappedArray cuGraphicsResourceGetMappedPointer_v2
+    cuGraphicsResourceSetMapFlags cuGraphicsResourceSetMapFlags_v2 cuGraphicsSubResourceGetMappedArray
+    cuGraphicsUnregisterResource"""
+    + " "
+    + with_per_thread(
+        """cuGraphicsMapResources cuGraphicsUnmapResources cuSignalExternalSemaphoresAsync
+        cuWaitExternalSemaphoresAsync"""
+    ),
+    why="memory and semaphores of another API: never managed, not counted against the cap",
+)
+
+# --- graphs
+unsupported(
+    """cuStreamBeginCapture cuStreamBeginCapture_ptsz cuStreamBeginCaptureToGraph cuStreamBeginCaptureToGraph_ptsz""",
     why="capture is not followed yet: a graph's operands may be away when it runs, and the graph then fails",
+)
+unsupported(
+    """cuGraphAddKernelNode cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphAddNode
+    cuGraphAddNode_v2 cuGraphAddBatchMemOpNode cuGraphKernelNodeSetParams cuGraphKernelNodeSetParams_v2
+    cuGraphMemcpyNodeSetParams cuGraphMemsetNodeSetParams cuGraphBatchMemOpNodeSetParams cuGraphNodeSetParams
+    cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2 cuGraphExecMemcpyNodeSetParams
+    cuGraphExecMemsetNodeSetParams cuGraphExecBatchMemOpNodeSetParams cuGraphExecNodeSetParams
+    cuGraphKernelNodeCopyAttributes""",
+    why="""a node's operands are not followed: they may be away when the graph runs, and the graph then fails; what it
+    writes can be lost at the next eviction. cuGraphLaunch warns once""",
+)
+passthrough(
+    """cuGraphAddMemAllocNode cuGraphAddMemFreeNode cuGraphMemAllocNodeGetParams cuGraphMemFreeNodeGetParams
+    cuDeviceGetGraphMemAttribute cuDeviceSetGraphMemAttribute cuDeviceGraphMemTrim""",
+    why="memory of graphs: not managed, not counted against the cap",
+)
+passthrough(
+    """cuGraphAddChildGraphNode cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphAddEmptyNode
+    cuGraphAddEventRecordNode cuGraphAddEventWaitNode cuGraphAddExternalSemaphoresSignalNode
+    cuGraphAddExternalSemaphoresWaitNode cuGraphAddHostNode cuGraphBatchMemOpNodeGetParams
+    cuGraphChildGraphNodeGetGraph cuGraphClone cuGraphConditionalHandleCreate cuGraphCreate cuGraphDebugDotPrint
+    cuGraphDestroy cuGraphDestroyNode cuGraphEventRecordNodeGetEvent cuGraphEventRecordNodeSetEvent
+    cuGraphEventWaitNodeGetEvent cuGraphEventWaitNodeSetEvent cuGraphExecChildGraphNodeSetParams cuGraphExecDestroy
+    cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent
+    cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
+    cuGraphExecGetFlags cuGraphExecHostNodeSetParams cuGraphExecUpdate cuGraphExecUpdate_v2
+    cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresSignalNodeSetParams
+    cuGraphExternalSemaphoresWaitNodeGetParams cuGraphExternalSemaphoresWaitNodeSetParams cuGraphGetEdges
+    cuGraphGetEdges_v2 cuGraphGetNodes cuGraphGetRootNodes cuGraphHostNodeGetParams cuGraphHostNodeSetParams
+    cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags cuGraphInstantiateWithParams
+    cuGraphInstantiateWithParams_ptsz cuGraphKernelNodeGetAttribute cuGraphKernelNodeGetParams
+    cuGraphKernelNodeGetParams_v2 cuGraphKernelNodeSetAttribute cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams
+    cuGraphNodeFindInClone cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes
+    cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeGetType cuGraphNodeSetEnabled
+    cuGraphReleaseUserObject cuGraphRemoveDependencies cuGraphRemoveDependencies_v2 cuGraphRetainUserObject
+    cuGraphUpload cuGraphUpload_ptsz cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain
+    cuThreadExchangeStreamCaptureMode"""
+    + " "
+    + with_per_thread(
+        """cuStreamEndCapture cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v3
+        cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_v2"""
+    ),
+    why="the build of a graph: names no device memory by itself",
 )

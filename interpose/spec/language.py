@@ -46,6 +46,18 @@ def scratch(extent="", **more):
     return Operand("scratch", extent, **more)
 
 
+# Why a call cannot simply be made a second time.
+HAZARDS = {
+    "accumulates": "blends its result with the old one where beta is not zero, or always",
+    "in_place": "may be called with its output on top of an input",
+    "running_statistics": "averages into running statistics",
+    "saved_statistics": "leaves statistics that the backward call needs",
+    "reserve_space": "leaves a reserve space that the backward call needs",
+    "dropout_states": "advances the random states of a dropout descriptor",
+    "trial": "tries algorithms on the operands; its result is any of theirs",
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     """A tracked function: the session sees each call with its operands."""
@@ -54,8 +66,15 @@ class Row:
     kind: str  # an enumerator of pooch::OpKind, or "=" and an expression
     stream: str  # "handle", a parameter, "legacy" or "per_thread"
     operands: tuple  # of (parameter or None, Operand), in order of the header's parameters where they have one
-    host: tuple  # scalars that may lie in host or device memory
+    host: tuple  # of (scalar, extent): they may lie in host or device memory; "": as large as the parameter's type
     blocks: str  # a condition: the host waits for the device inside of the call; empty: never
+    hazard: tuple  # of keys of HAZARDS, beside what the operands tell
+
+    @property
+    def hazards(self):
+        """All hazards, in the order of HAZARDS: an operand with `read_if` accumulates."""
+        blends = any(operand.read_if for _, operand in self.operands)
+        return tuple(h for h in HAZARDS if h in self.hazard or (h == "accumulates" and blends))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,11 +96,13 @@ class Unwrapped:
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    name: str  # an enumerator of pooch::interpose::Library
-    header: str
-    prefix: str  # a regular expression that the library's functions match
-    missing: str  # status when the library or the function is not there
-    out_of_memory: str
+    """What follows `soname` is for libraries with wrappers."""
+
+    name: str  # its list in symbols/; with wrappers also an enumerator of pooch::interpose::Library
+    soname: str
+    header: str = ""
+    missing: str = ""  # status when the library or the function is not there
+    out_of_memory: str = ""
     stream_of_handle: str = ""  # helper that gives a handle's stream
     session: str = "session_for_library_call"
     before: str = ""  # a statement for every row, after its operands
@@ -99,14 +120,16 @@ class Spec:
             raise SpecError(f"{entry.name}: two rows for one function")
         self.entries[entry.name] = entry
 
-    def row(self, names, *, kind, stream, host=(), also=(), blocks="", **operands):
+    def row(self, names, *, kind, stream, host=(), also=(), blocks="", hazard="", **operands):
         """One or several functions (`names`, separated by blanks) with the same parameters by name.
 
-        `operands`: parameter=effect(...). `also`: operands whose address is an expression.
+        `operands`: parameter=effect(...). `also`: operands whose address is an expression. `host`: names of scalars, or
+        a dictionary of their extents where the parameter's type does not tell. `hazard`: keys of HAZARDS.
         """
         listed = tuple(operands.items()) + tuple((None, operand) for operand in also)
+        scalars = tuple(host.items()) if isinstance(host, dict) else tuple((name, "") for name in host)
         for name in names.split():
-            self._add(Row(name, kind, stream, listed, tuple(host), blocks))
+            self._add(Row(name, kind, stream, listed, scalars, blocks, tuple(hazard.split())))
 
     def hook(self, names, *, where):
         for name in names.split():

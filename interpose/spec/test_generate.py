@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 sys.dont_write_bytecode = True
 
 import generate  # noqa: E402
+from spec import surface  # noqa: E402
 from spec.language import Library, Spec, SpecError, overwrite, read, scratch, write  # noqa: E402
 
 HEADER = """
@@ -47,8 +48,9 @@ Effect::overwrite);
 }"""
 
 
-def new_spec(name="cudnn", prefix=r"cudnn[A-Z]"):
-    return Spec(Library(name, "small.h", prefix, missing="MISSING", out_of_memory="FULL", stream_of_handle="stream_in"))
+def new_spec(name="cudnn"):
+    statuses = dict(missing="MISSING", out_of_memory="FULL")
+    return Spec(Library(name, "libsmall.so.1", "small.h", **statuses, stream_of_handle="stream_in"))
 
 
 def scale_row(spec, **changed):
@@ -88,7 +90,7 @@ class Generator(unittest.TestCase):
 
     def test_unknown_function_names_the_row(self):
         spec = new_spec()
-        spec.passthrough("cudnnMissing", why="not there")
+        spec.hook("cudnnMissing", where="missing.cpp")
         self.refused(spec, "^cudnnMissing: not declared in small.h$")
 
     def test_two_rows_for_one_function_are_refused(self):
@@ -101,14 +103,14 @@ class Generator(unittest.TestCase):
         self.refused(spec, "^cudnnScale: read_if")
 
     def test_zero_stream_follows_the_abi(self):
-        spec = new_spec("cuda", r"cu[A-Z]")
+        spec = new_spec("cuda")
         spec.row("cuSet cuSet_ptsz", kind="set", stream="hStream", dst=overwrite("n"))
         text = self.text(spec)
         self.assertIn('"cuSet", OpKind::set, stream_of(hStream, StreamHandle::legacy)', text)
         self.assertIn('"cuSet_ptsz", OpKind::set, stream_of(hStream, StreamHandle::per_thread)', text)
 
     def test_repeated_operands(self):
-        spec = new_spec("cuda", r"cu[A-Z]")
+        spec = new_spec("cuda")
         also = [write("sizes[i]", at="to[i]", each="count")]
         spec.row("cuMany", kind="set", stream="hStream", blocks="true", also=also)
         text = self.text(spec)
@@ -128,25 +130,51 @@ class Generator(unittest.TestCase):
         self.assertEqual(generate.version_range("cuSet_v2", self.headers), (4000, last))
         self.assertEqual(generate.version_range("cuSet_ptsz", self.headers), (7000, last))
 
-    def test_lists(self):
-        spec = scale_row(new_spec())
-        self.assertEqual(
-            generate.exports([spec]), "{\n  global:\n    dlsym;\n    cudnnScale;\n  local:\n    *;\n};\n"
-        )
-        self.assertEqual(
-            generate.coverage([spec], self.headers),
-            "# small.h: 2 functions, 1 not classified yet\n"
-            "cudnnOther\tnot classified yet: passes through\n"
-            "cudnnScale\ttracked\n",
-        )
+    def test_scalars_of_a_type_that_only_a_parameter_tells(self):
+        spec = scale_row(new_spec(), host={"beta": "typed(spaceBytes)"})
+        text = self.text(spec)
+        self.assertIn("if (scalars_on_device) call.add(beta, typed(spaceBytes), Effect::read);", text)
+        self.assertIn("scalars_on_device || host_scalar_not_zero(beta, typed(spaceBytes)) ? ", text)
 
-    def test_coverage_says_why(self):
-        spec = new_spec()
-        spec.seen_below("cudnnOther", "its kernels arrive as bare launches")
-        spec.hook("cudnnScale", where="scale.cpp")
-        text = generate.coverage([spec], self.headers)
-        self.assertIn("cudnnOther\tseen below: its kernels arrive as bare launches\n", text)
-        self.assertIn("cudnnScale\ttracked (scale.cpp)\n", text)
+    def test_unknown_hazard_names_the_row(self):
+        self.refused(scale_row(new_spec(), hazard="in_place slow"), "^cudnnScale: no hazard 'slow'")
+
+    def test_a_blended_operand_accumulates(self):
+        spec = scale_row(new_spec(), hazard="in_place")
+        self.assertEqual(spec.entries["cudnnScale"].hazards, ("accumulates", "in_place"))
+
+    def test_export_list(self):
+        spec = scale_row(new_spec())
+        spec.passthrough("cudnnOther", why="a query")
+        exports = "{\n  global:\n    dlsym;\n    cudnnScale;\n  local:\n    *;\n};\n"
+        self.assertEqual(generate.exports([spec]), exports)
+
+    def test_prototypes_are_of_wrapped_functions_only(self):
+        spec = new_spec("cuda")
+        spec.hook("cuSet", where="set.cpp")
+        spec.passthrough("cuSet_v2", why="a query")
+        lines = generate.prototypes([spec], self.headers).splitlines()[1:]
+        self.assertEqual(lines, ["Status cuSet(CUdeviceptr dst, int value, unsigned long n, CUstream hStream)"])
+
+
+class Surface(unittest.TestCase):
+    def setUp(self):
+        self.spec = new_spec()
+        scale_row(self.spec)
+        self.spec.passthrough("cudnnOther", why="a\n    query")
+
+    def test_names_without_a_class_and_classes_without_a_name(self):
+        self.assertEqual(surface.unclassified(self.spec, ["cudnnNew", "cudnnOther", "cudnnScale"]), ["cudnnNew"])
+        self.assertEqual(surface.not_listed(self.spec, ["cudnnOther"]), ["cudnnScale"])
+
+    def test_names_stand_under_their_class_and_reason(self):
+        text = "\n".join(surface.library_text("libsmall.so.1 1.0", ["cudnnOther", "cudnnScale"], self.spec))
+        self.assertIn("**tracked** by a row; hazards: accumulates\n\n```\ncudnnScale\n```", text)
+        self.assertIn("**passed through**: a query\n\n```\ncudnnOther\n```", text)
+
+    def test_unclassified_names_are_counted(self):
+        lines = list(surface.summary([("libsmall.so.1 1.0", ["cudnnNew", "cudnnOther", "cudnnScale"], self.spec)]))
+        self.assertIn("| libsmall.so.1 1.0 | 3 | 1 | 0 | 1 | 0 | 1 |", lines)
 
 
 if __name__ == "__main__":

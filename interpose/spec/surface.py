@@ -1,0 +1,112 @@
+"""The whole surface: what each library exports (symbols/*.txt) beside what spec/*.py says of it."""
+
+import importlib
+import pathlib
+import textwrap
+
+from spec.language import HAZARDS, Hook, Row, Unwrapped
+
+SYMBOLS = pathlib.Path(__file__).resolve().parent.parent / "symbols"
+LIBRARIES = {  # list in symbols/: module in spec/
+    "cuda": "driver",
+    "cudart": "cudart",
+    "cudnn": "cudnn",
+    "cublas": "cublas",
+    "cublaslt": "cublaslt",
+    "nccl": "nccl",
+}
+CLASSES = ("tracked", "seen below", "passed through", "unsupported")
+
+
+def load(name):
+    return importlib.import_module(f"spec.{LIBRARIES[name]}").spec
+
+
+def listed(name):
+    """(library and version, names) of one committed list."""
+    first, *names = (SYMBOLS / f"{name}.txt").read_text(encoding="utf-8").split("\n")
+    return first.removeprefix("# "), [n for n in names if n]
+
+
+def class_of(entry):
+    return entry.how if isinstance(entry, Unwrapped) else "tracked"
+
+
+def unclassified(spec, names):
+    return [name for name in names if name not in spec.entries]
+
+
+def not_listed(spec, names):
+    """Classified, but not exported."""
+    return sorted(set(spec.entries) - set(names))
+
+
+# --- docs/coverage.md
+
+
+def paragraph(names):
+    return textwrap.fill(" ".join(sorted(names)), 118, break_long_words=False, break_on_hyphens=False)
+
+
+def grouped(entries, key):
+    """Names by key(entry), keys in order of first appearance."""
+    groups = {}
+    for entry in entries:
+        groups.setdefault(key(entry), []).append(entry.name)
+    return groups
+
+
+def described_tracking(entry):
+    if isinstance(entry, Hook):
+        return f"by hand, in {entry.where}"
+    return "by a row; hazards: " + ", ".join(entry.hazards) if entry.hazards else "by a row"
+
+
+def library_text(title, names, spec):
+    entries = [spec.entries[n] for n in spec.entries if n in set(names)]
+    yield f"## {title}"
+    wrapped = [e for e in entries if isinstance(e, (Row, Hook))]
+    for heading, names_of_group in grouped(wrapped, described_tracking).items():
+        yield f"**tracked** {heading}\n\n```\n{paragraph(names_of_group)}\n```"
+    for how in CLASSES[1:]:
+        chosen = [e for e in entries if isinstance(e, Unwrapped) and e.how == how]
+        for why, names_of_group in grouped(chosen, lambda e: " ".join(e.why.split())).items():
+            yield f"**{how}**: {why}\n\n```\n{paragraph(names_of_group)}\n```"
+
+
+def summary(libraries):
+    yield f"| library | functions | {' | '.join(CLASSES)} | unclassified |"
+    yield "| --- |" + " ---: |" * (len(CLASSES) + 2)
+    totals = [0] * (len(CLASSES) + 2)
+    for title, names, spec in libraries:
+        classes = [class_of(spec.entries[n]) for n in names if n in spec.entries]
+        counts = [len(names), *(classes.count(c) for c in CLASSES), len(unclassified(spec, names))]
+        totals = [a + b for a, b in zip(totals, counts)]
+        yield f"| {title} | {' | '.join(map(str, counts))} |"
+    yield f"| all | {' | '.join(map(str, totals))} |"
+
+
+INTRODUCTION = """\
+# Coverage
+
+Every function that the vendors' libraries export, and what becomes of a program's call of it. Generated from
+`interpose/spec/` by `interpose/generate.py coverage docs/coverage.md`; a contract test holds it to the committed lists
+of exported functions in `interpose/symbols/`.
+
+- **tracked**: pooch sees the call with its operands before it happens.
+- **seen below**: the call itself is not looked at; what it does to device memory reaches pooch at the driver. A kernel
+  then counts as reading and writing every allocation that one of its parameters points into.
+- **passed through**: nothing in it concerns managed memory, for the reason given.
+- **unsupported**: passes through too, and what happens then is said.
+"""
+
+
+def coverage():
+    """The text of docs/coverage.md."""
+    libraries = [(*listed(name), load(name)) for name in LIBRARIES]
+    hazards = "\n".join(f"- `{name}`: {what}" for name, what in HAZARDS.items())
+    parts = [INTRODUCTION + "\n" + "\n".join(summary(libraries))]
+    parts.append("A hazard says why a call cannot simply be made a second time (recomputation):\n\n" + hazards)
+    for title, names, spec in libraries:
+        parts += library_text(title, names, spec)
+    return "\n\n".join(parts) + "\n"
