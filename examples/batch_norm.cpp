@@ -18,23 +18,27 @@ class BatchNorm final : public Layer {
  public:
   BatchNorm(std::string name, float gamma) : Layer(std::move(name)), gamma_(gamma) {}
 
-  Shape build(Context& context, const std::vector<Shape>& inputs, Random&) override {
-    channels_ = {1, inputs[0].c, 1, 1};
+  const char* kind() const override { return "batch_norm"; }
+  Kept kept() const override { return {true, false}; }
+  Shape output(const std::vector<Shape>& inputs) override { return inputs[0]; }
+
+  void prepare(Context& context, const std::vector<Shape>& inputs, Random&) override {
+    channels_ = inputs[0].per_channel();
     scale_ = {name() + ".scale", filled(context, channels_, gamma_), {}, {}};
     bias_ = {name() + ".bias", filled(context, channels_, 0.0F), {}, {}};
     running_mean_ = filled(context, channels_, 0.0F);
     running_variance_ = filled(context, channels_, 1.0F);
-    return inputs[0];
   }
 
-  Tensor forward(Context& context, std::vector<Tensor> inputs, bool training) override {
+  Tensor forward(Context& context, std::vector<Tensor> inputs, Tensor place, bool training) override {
     Tensor& x = inputs[0];
-    const auto desc = context.descriptor(x.shape());
+    Tensor y = output_tensor(context, std::move(place), x.shape());
+    const auto x_desc = context.descriptor(x);
+    const auto y_desc = context.descriptor(y);
     const auto channel_desc = context.descriptor(channels_);
-    Tensor y = context.memory.tensor(x.shape());
     if (!training) {
-      check(cudnnBatchNormalizationForwardInference(context.cudnn(), mode, &one, &zero, desc, x.data(), desc,
-                                                    y.data(), channel_desc, scale_.value.data(),
+      check(cudnnBatchNormalizationForwardInference(context.cudnn(), mode, &one, &zero, x_desc, x.data(),
+                                                    y_desc, y.data(), channel_desc, scale_.value.data(),
                                                     bias_.value.data(), running_mean_.data(),
                                                     running_variance_.data(), epsilon),
             "cudnnBatchNormalizationForwardInference");
@@ -46,7 +50,7 @@ class BatchNorm final : public Layer {
     // fast.
     const double factor = std::max(0.4, 1.0 / ++updates_);
     check(cudnnBatchNormalizationForwardTraining(
-              context.cudnn(), mode, &one, &zero, desc, x.data(), desc, y.data(), channel_desc,
+              context.cudnn(), mode, &one, &zero, x_desc, x.data(), y_desc, y.data(), channel_desc,
               scale_.value.data(), bias_.value.data(), factor, running_mean_.data(), running_variance_.data(),
               epsilon, saved_mean_.data(), saved_inverse_.data()),
           "cudnnBatchNormalizationForwardTraining");
@@ -58,14 +62,14 @@ class BatchNorm final : public Layer {
     const Tensor x = std::exchange(input_, {});
     const Tensor mean = std::exchange(saved_mean_, {});
     const Tensor inverse = std::exchange(saved_inverse_, {});
-    const auto desc = context.descriptor(x.shape());
     const float* beta = open_gradient(context, *dx[0], x.shape());
     scale_.gradient = context.memory.tensor(channels_);
     bias_.gradient = context.memory.tensor(channels_);
-    check(cudnnBatchNormalizationBackward(context.cudnn(), mode, &one, beta, &one, &zero, desc, x.data(),
-                                          desc, dy.data(), desc, dx[0]->data(), context.descriptor(channels_),
-                                          scale_.value.data(), scale_.gradient.data(), bias_.gradient.data(),
-                                          epsilon, mean.data(), inverse.data()),
+    check(cudnnBatchNormalizationBackward(
+              context.cudnn(), mode, &one, beta, &one, &zero, context.descriptor(x), x.data(),
+              context.descriptor(dy), dy.data(), context.descriptor(*dx[0]), dx[0]->data(),
+              context.descriptor(channels_), scale_.value.data(), scale_.gradient.data(),
+              bias_.gradient.data(), epsilon, mean.data(), inverse.data()),
           "cudnnBatchNormalizationBackward");
   }
 

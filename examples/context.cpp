@@ -1,5 +1,7 @@
 #include "context.h"
 
+#include <vector>
+
 #include "check.h"
 
 namespace train {
@@ -21,17 +23,22 @@ Handles::~Handles() {
 }
 
 Context::~Context() {
-  for (const auto& [shape, descriptor] : descriptors_) cudnnDestroyTensorDescriptor(descriptor);
+  for (const auto& [layout, descriptor] : descriptors_) cudnnDestroyTensorDescriptor(descriptor);
 }
 
-cudnnTensorDescriptor_t Context::descriptor(Shape shape) {
-  cudnnTensorDescriptor_t& descriptor = descriptors_[shape];
-  if (descriptor == nullptr) {
-    check(cudnnCreateTensorDescriptor(&descriptor), "cudnnCreateTensorDescriptor");
-    check(cudnnSetTensor4dDescriptor(descriptor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, shape.n, shape.c,
-                                     shape.h, shape.w),
-          "cudnnSetTensor4dDescriptor");
-  }
+cudnnTensorDescriptor_t Context::descriptor(Shape shape, std::size_t image_stride) {
+  cudnnTensorDescriptor_t& descriptor = descriptors_[{shape, image_stride}];
+  if (descriptor != nullptr) return descriptor;
+  check(cudnnCreateTensorDescriptor(&descriptor), "cudnnCreateTensorDescriptor");
+  std::vector<int> sizes{shape.n, shape.c};
+  if (shape.d > 0) sizes.push_back(shape.d);
+  sizes.insert(sizes.end(), {shape.h, shape.w});
+  std::vector<int> strides(sizes.size(), 1);
+  for (std::size_t i = sizes.size() - 1; i > 1; --i) strides[i - 1] = strides[i] * sizes[i];
+  strides[0] = static_cast<int>(image_stride);
+  check(cudnnSetTensorNdDescriptor(descriptor, CUDNN_DATA_FLOAT, static_cast<int>(sizes.size()), sizes.data(),
+                                   strides.data()),
+        "cudnnSetTensorNdDescriptor");
   return descriptor;
 }
 

@@ -6,6 +6,7 @@
 #include <cudnn.h>
 
 #include <map>
+#include <utility>
 
 #include "memory.h"
 
@@ -45,14 +46,19 @@ class Context {
   cudnnHandle_t cudnn() const { return handles_.cudnn; }
   cublasHandle_t cublas() const { return handles_.cublas; }
 
-  // A descriptor of packed floats, made at first use and kept.
-  cudnnTensorDescriptor_t descriptor(Shape shape);
+  // A descriptor of packed floats, or of a tensor as it lies; made at first use and kept.
+  cudnnTensorDescriptor_t descriptor(Shape shape) { return descriptor(shape, shape.image_count()); }
+  cudnnTensorDescriptor_t descriptor(const Tensor& tensor) {
+    return descriptor(tensor.shape(), tensor.image_stride());
+  }
   // Copies host floats into a new tensor and waits for the copy.
   Tensor upload(const float* values, Shape shape);
 
  private:
+  cudnnTensorDescriptor_t descriptor(Shape shape, std::size_t image_stride);
+
   Handles handles_;
-  std::map<Shape, cudnnTensorDescriptor_t> descriptors_;
+  std::map<std::pair<Shape, std::size_t>, cudnnTensorDescriptor_t> descriptors_;  // by shape and image stride
 
  public:
   Memory memory;

@@ -9,70 +9,96 @@ namespace {
 
 class Convolution final : public Layer {
  public:
-  Convolution(std::string name, int channels, Window window)
-      : Layer(std::move(name)), channels_(channels), window_(window) {
-    check(cudnnCreateFilterDescriptor(&filter_), "cudnnCreateFilterDescriptor");
-    check(cudnnCreateConvolutionDescriptor(&convolution_), "cudnnCreateConvolutionDescriptor");
-  }
+  Convolution(std::string name, int channels, Window window, ConvolutionForm form)
+      : Layer(std::move(name)), channels_(channels), window_(window), form_(form) {}
   ~Convolution() override {
-    cudnnDestroyConvolutionDescriptor(convolution_);
-    cudnnDestroyFilterDescriptor(filter_);
+    if (convolution_ != nullptr) cudnnDestroyConvolutionDescriptor(convolution_);
+    if (filter_ != nullptr) cudnnDestroyFilterDescriptor(filter_);
   }
 
-  Shape build(Context& context, const std::vector<Shape>& inputs, Random& random) override {
+  const char* kind() const override { return "convolution"; }
+  Kept kept() const override { return {true, false}; }
+  Shape output(const std::vector<Shape>& inputs) override { return window_.output(inputs[0], channels_); }
+
+  void prepare(Context& context, const std::vector<Shape>& inputs, Random& random) override {
     const Shape in = inputs[0];
-    const Shape weights{channels_, in.c, window_.size, window_.size};
-    check(cudnnSetFilter4dDescriptor(filter_, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, weights.n, weights.c,
-                                     weights.h, weights.w),
-          "cudnnSetFilter4dDescriptor");
-    check(cudnnSetConvolution2dDescriptor(convolution_, window_.padding, window_.padding, window_.stride,
-                                          window_.stride, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
-          "cudnnSetConvolution2dDescriptor");
-    // The default may round the operands to TF32.
-    check(cudnnSetConvolutionMathType(convolution_, CUDNN_FMA_MATH), "cudnnSetConvolutionMathType");
-
+    describe(in);
     // He et al., "Delving Deep into Rectifiers" (2015), equation 15: variance 2 / fan-out.
-    const float deviation = std::sqrt(2.0F / static_cast<float>(channels_ * window_.size * window_.size));
-    std::vector<float> values(weights.count());
-    for (float& value : values) value = random.normal() * deviation;
+    const Shape weights{channels_, in.c / form_.groups, window_.size, window_.size,
+                        in.d == 0 ? 0 : window_.size};
+    const float fan_out = static_cast<float>(channels_ / form_.groups * weights.positions());
+    const float deviation = std::sqrt(2.0F / fan_out);
+    const std::vector<float> values = random.normals(weights.count(), deviation);
     weights_ = {name() + ".weight", context.upload(values.data(), weights), {}, {}};
-    return {in.n, channels_, window_.output(in.h), window_.output(in.w)};
+    if (!form_.bias) return;
+    const Shape bias = Shape{1, channels_, 1, 1, in.d}.per_channel();
+    bias_ = {name() + ".bias", context.upload(std::vector<float>(bias.count()).data(), bias), {}, {}};
   }
 
-  Tensor forward(Context& context, std::vector<Tensor> inputs, bool training) override {
+  Tensor forward(Context& context, std::vector<Tensor> inputs, Tensor place, bool training) override {
     Tensor& x = inputs[0];
-    const Shape in = x.shape();
-    const Shape out{in.n, channels_, window_.output(in.h), window_.output(in.w)};
-    const auto x_desc = context.descriptor(in);
-    const auto y_desc = context.descriptor(out);
+    Tensor y = output_tensor(context, std::move(place), window_.output(x.shape(), channels_));
+    const auto x_desc = context.descriptor(x);
+    const auto y_desc = context.descriptor(y);
     const auto algorithm = context.algorithms.forward;
-    Tensor y = context.memory.tensor(out);
     std::size_t bytes = 0;
     check(cudnnGetConvolutionForwardWorkspaceSize(context.cudnn(), x_desc, filter_, convolution_, y_desc,
                                                   algorithm, &bytes),
           "cudnnGetConvolutionForwardWorkspaceSize");
-    const auto workspace = context.memory.workspace(bytes);
+    auto workspace = context.memory.workspace(bytes);
     check(cudnnConvolutionForward(context.cudnn(), &one, x_desc, x.data(), filter_, weights_.value.data(),
                                   convolution_, algorithm, workspace ? workspace->data() : nullptr, bytes,
                                   &zero, y_desc, y.data()),
           "cudnnConvolutionForward");
+    workspace.reset();
+    if (form_.bias) {
+      check(cudnnAddTensor(context.cudnn(), &one, context.descriptor(bias_.value), bias_.value.data(), &one,
+                           y_desc, y.data()),
+            "cudnnAddTensor");
+    }
     if (training) input_ = std::move(x);
     return y;
   }
 
   void backward(Context& context, Tensor dy, const std::vector<GradientSlot>& dx) override {
     const Tensor x = std::exchange(input_, {});
+    if (form_.bias) {
+      bias_.gradient = context.memory.tensor(bias_.value.shape());
+      check(cudnnConvolutionBackwardBias(context.cudnn(), &one, context.descriptor(dy), dy.data(), &zero,
+                                         context.descriptor(bias_.gradient), bias_.gradient.data()),
+            "cudnnConvolutionBackwardBias");
+    }
     if (dx[0] != nullptr) backward_data(context, dy, x.shape(), *dx[0]);
     backward_filter(context, dy, x);
   }
 
-  std::vector<Parameter*> parameters() override { return {&weights_}; }
+  std::vector<Parameter*> parameters() override {
+    return form_.bias ? std::vector{&weights_, &bias_} : std::vector{&weights_};
+  }
 
  private:
+  void describe(Shape in) {
+    check(cudnnCreateFilterDescriptor(&filter_), "cudnnCreateFilterDescriptor");
+    std::vector<int> sizes = window_.sizes(in);
+    const int rank = static_cast<int>(sizes.size());
+    sizes.insert(sizes.begin(), {channels_, in.c / form_.groups});
+    check(cudnnSetFilterNdDescriptor(filter_, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, rank + 2, sizes.data()),
+          "cudnnSetFilterNdDescriptor");
+    check(cudnnCreateConvolutionDescriptor(&convolution_), "cudnnCreateConvolutionDescriptor");
+    const std::vector<int> dilations(rank, 1);
+    check(cudnnSetConvolutionNdDescriptor(convolution_, rank, window_.paddings(in).data(),
+                                          window_.strides(in).data(), dilations.data(),
+                                          CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+          "cudnnSetConvolutionNdDescriptor");
+    check(cudnnSetConvolutionGroupCount(convolution_, form_.groups), "cudnnSetConvolutionGroupCount");
+    // The default may round the operands to TF32.
+    check(cudnnSetConvolutionMathType(convolution_, CUDNN_FMA_MATH), "cudnnSetConvolutionMathType");
+  }
+
   void backward_data(Context& context, const Tensor& dy, Shape in, Tensor& dx) {
     const float* beta = open_gradient(context, dx, in);
-    const auto dx_desc = context.descriptor(in);
-    const auto dy_desc = context.descriptor(dy.shape());
+    const auto dx_desc = context.descriptor(dx);
+    const auto dy_desc = context.descriptor(dy);
     const auto algorithm = context.algorithms.backward_data;
     std::size_t bytes = 0;
     check(cudnnGetConvolutionBackwardDataWorkspaceSize(context.cudnn(), filter_, dy_desc, convolution_,
@@ -86,8 +112,8 @@ class Convolution final : public Layer {
   }
 
   void backward_filter(Context& context, const Tensor& dy, const Tensor& x) {
-    const auto x_desc = context.descriptor(x.shape());
-    const auto dy_desc = context.descriptor(dy.shape());
+    const auto x_desc = context.descriptor(x);
+    const auto dy_desc = context.descriptor(dy);
     const auto algorithm = context.algorithms.backward_filter;
     weights_.gradient = context.memory.tensor(weights_.value.shape());
     std::size_t bytes = 0;
@@ -103,16 +129,17 @@ class Convolution final : public Layer {
 
   int channels_;
   Window window_;
+  ConvolutionForm form_;
   cudnnFilterDescriptor_t filter_ = nullptr;
   cudnnConvolutionDescriptor_t convolution_ = nullptr;
-  Parameter weights_;
+  Parameter weights_, bias_;
   Tensor input_;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> convolution(std::string name, int channels, Window window) {
-  return std::make_unique<Convolution>(std::move(name), channels, window);
+std::unique_ptr<Layer> convolution(std::string name, int channels, Window window, ConvolutionForm form) {
+  return std::make_unique<Convolution>(std::move(name), channels, window, form);
 }
 
 }  // namespace train

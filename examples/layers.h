@@ -1,5 +1,6 @@
 // The layers and what each keeps of the forward pass: convolution and batch norm their input, ReLU its
-// output, pooling both. Everything else goes as soon as its last reader was submitted.
+// output, pooling and response norm both, dropout what it dropped. Everything else goes as soon as its last
+// reader was submitted.
 #pragma once
 
 #include <cudnn.h>
@@ -24,6 +25,12 @@ struct Parameter {
 // a later layer and is accumulated into.
 using GradientSlot = Tensor*;
 
+// What the backward pass reads again.
+struct Kept {
+  bool inputs, output;
+};
+
+// A layer is first only its shape; the device is touched from prepare on.
 class Layer {
  public:
   explicit Layer(std::string name) : name_(std::move(name)) {}
@@ -31,29 +38,48 @@ class Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  // Makes parameters. `inputs` are the shapes for one image; returns the output's.
-  virtual Shape build(Context& context, const std::vector<Shape>& inputs, Random& random) = 0;
-  // Takes references to the inputs; with `training` false nothing is kept.
-  virtual Tensor forward(Context& context, std::vector<Tensor> inputs, bool training) = 0;
+  const std::string& name() const { return name_; }
+  virtual const char* kind() const = 0;
+  virtual Kept kept() const = 0;
+  // The output is the first input's memory.
+  virtual bool in_place() const { return false; }
+  // The output is the inputs' memory, one behind the other by channels.
+  virtual bool concatenates() const { return false; }
+  // Throws std::invalid_argument for images that are too small; called once, before all below.
+  virtual Shape output(const std::vector<Shape>& inputs) = 0;
+
+  // Makes parameters. `inputs` are the shapes for one image.
+  virtual void prepare(Context&, const std::vector<Shape>&, Random&) {}
+  // Takes references to the inputs; with `training` false nothing is kept. The output goes to `place`, if
+  // there is one.
+  virtual Tensor forward(Context& context, std::vector<Tensor> inputs, Tensor place, bool training) = 0;
   // Consumes dy and what forward kept.
   virtual void backward(Context& context, Tensor dy, const std::vector<GradientSlot>& dx) = 0;
   virtual std::vector<Parameter*> parameters() { return {}; }
-  // The output is the first input's memory.
-  virtual bool in_place() const { return false; }
-
-  const std::string& name() const { return name_; }
 
  private:
   std::string name_;
 };
 
+// Of a convolution or pooling, the same in all directions.
 struct Window {
   int size, stride, padding;
-  int output(int input) const { return (input + 2 * padding - size) / stride + 1; }
+  int depth_stride = 0;  // of clips; 0: as the others
+
+  // Throws std::invalid_argument where the window is larger than the input.
+  Shape output(Shape in, int channels) const;
+  // Per spatial dimension of `in`, as cuDNN takes them.
+  std::vector<int> sizes(Shape in) const;
+  std::vector<int> strides(Shape in) const;
+  std::vector<int> paddings(Shape in) const;
 };
 
-// Without bias: a batch norm follows.
-std::unique_ptr<Layer> convolution(std::string name, int channels, Window window);
+struct ConvolutionForm {
+  int groups = 1;
+  bool bias = false;  // a batch norm needs none before it
+};
+
+std::unique_ptr<Layer> convolution(std::string name, int channels, Window window, ConvolutionForm form = {});
 // `gamma`: the initial scale.
 std::unique_ptr<Layer> batch_norm(std::string name, float gamma = 1.0F);
 std::unique_ptr<Layer> relu(std::string name);  // in place
@@ -61,8 +87,16 @@ std::unique_ptr<Layer> max_pooling(std::string name, Window window);
 std::unique_ptr<Layer> global_average(std::string name);
 // Adds the second input to the first, in place.
 std::unique_ptr<Layer> addition(std::string name);
+// Its inputs' layers write into the one output themselves.
+std::unique_ptr<Layer> concatenation(std::string name);
+// Across channels, over five of them.
+std::unique_ptr<Layer> response_norm(std::string name);
+// Nothing when not training.
+std::unique_ptr<Layer> dropout(std::string name, float probability);
 std::unique_ptr<Layer> linear(std::string name, int features);
 
+// `place`, or new memory.
+Tensor output_tensor(Context& context, Tensor place, Shape shape);
 // Makes the gradient if it is not there. Returns cuDNN's beta: 0 for a new one, 1 to accumulate.
 const float* open_gradient(Context& context, Tensor& gradient, Shape shape);
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <stdexcept>
 #include <utility>
 
 #include "check.h"
@@ -13,22 +14,25 @@ class Linear final : public Layer {
  public:
   Linear(std::string name, int features) : Layer(std::move(name)), features_(features) {}
 
-  Shape build(Context& context, const std::vector<Shape>& inputs, Random& random) override {
-    inputs_ = static_cast<int>(Shape{1, inputs[0].c, inputs[0].h, inputs[0].w}.count());
+  const char* kind() const override { return "linear"; }
+  Kept kept() const override { return {true, false}; }
+  Shape output(const std::vector<Shape>& inputs) override { return {inputs[0].n, features_, 1, 1}; }
+
+  void prepare(Context& context, const std::vector<Shape>& inputs, Random& random) override {
+    inputs_ = static_cast<int>(inputs[0].image_count());
     const Shape weights{features_, inputs_, 1, 1};
     const float deviation = 1.0F / std::sqrt(static_cast<float>(inputs_));
-    std::vector<float> values(weights.count());
-    for (float& value : values) value = random.normal() * deviation;
+    const std::vector<float> values = random.normals(weights.count(), deviation);
     weights_ = {name() + ".weight", context.upload(values.data(), weights), {}, {}};
     const Shape bias{1, features_, 1, 1};
     bias_ = {name() + ".bias", context.upload(std::vector<float>(bias.count()).data(), bias), {}, {}};
-    return {inputs[0].n, features_, 1, 1};
   }
 
-  Tensor forward(Context& context, std::vector<Tensor> inputs, bool training) override {
+  Tensor forward(Context& context, std::vector<Tensor> inputs, Tensor place, bool training) override {
     Tensor& x = inputs[0];
     const int n = x.shape().n;
-    Tensor y = context.memory.tensor({n, features_, 1, 1});
+    Tensor y = output_tensor(context, std::move(place), {n, features_, 1, 1});
+    if (!x.packed() || !y.packed()) throw std::logic_error(name() + ": cuBLAS wants whole tensors");
     check(cublasSgemm(context.cublas(), CUBLAS_OP_T, CUBLAS_OP_N, features_, n, inputs_, &one,
                       weights_.value.data(), inputs_, x.data(), inputs_, &zero, y.data(), features_),
           "cublasSgemm");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "check.h"
+#include "describe.h"
 #include "options.h"
 #include "trainer.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 void print_json(const train::Options& options, const train::Report& report) {
   nlohmann::ordered_json json{{"network", options.network},
+                              {"layers", report.layers},
                               {"batch", options.batch},
                               {"iterations", report.iterations},
                               {"loss", report.last_loss},  // null where it is not a number
@@ -35,6 +37,11 @@ int main(int argc, char** argv) {
   train::Options options;
   if (const auto code = train::parse_options(argc, argv, options)) return *code;
   try {
+    if (options.describe) {
+      fmt::print("{}\n",
+                 train::describe(options.network, train::make_network(options), options.batch).dump());
+      return static_cast<int>(train::Exit::ok);
+    }
     const train::Report report = train::run_training(options);
     options.json ? print_json(options, report) : print_text(options, report);
     return static_cast<int>(train::Exit::ok);

@@ -30,28 +30,49 @@ class Buffer {
   std::size_t bytes_;
 };
 
+// Images are NCHW; clips have a depth, in memory between c and h.
 struct Shape {
   int n = 1, c = 1, h = 1, w = 1;
-  std::size_t count() const { return std::size_t(n) * c * h * w; }
+  int d = 0;  // 0: images, which have no such dimension
+
+  std::size_t positions() const { return std::size_t(d == 0 ? 1 : d) * h * w; }
+  std::size_t count() const { return n * image_count(); }
+  std::size_t image_count() const { return c * positions(); }
   std::size_t bytes() const { return count() * sizeof(float); }
+  // One value per channel, with as many dimensions.
+  Shape per_channel() const { return {1, c, 1, 1, d == 0 ? 0 : 1}; }
   auto operator<=>(const Shape&) const = default;
 };
 
-// A packed float NCHW tensor; copies share the memory.
+// A tensor of floats: packed, or some channels of a packed one. Copies share the memory.
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(std::shared_ptr<Buffer> buffer, Shape shape) : buffer_(std::move(buffer)), shape_(shape) {}
+  Tensor(std::shared_ptr<Buffer> buffer, Shape shape)
+      : buffer_(std::move(buffer)), shape_(shape), image_stride_(shape.image_count()) {}
 
   explicit operator bool() const { return buffer_ != nullptr; }
-  float* data() const { return static_cast<float*>(buffer_->data()); }
+  float* data() const { return static_cast<float*>(buffer_->data()) + offset_; }
   const Shape& shape() const { return shape_; }
+  // Floats from one image to the next.
+  std::size_t image_stride() const { return image_stride_; }
+  bool packed() const { return image_stride_ == shape_.image_count(); }
   bool shared() const { return buffer_.use_count() > 1; }
   void reset() { buffer_.reset(); }
+
+  // Some channels, in the same memory.
+  Tensor channels(int first, int count) const {
+    Tensor part = *this;
+    part.offset_ += first * shape_.positions();
+    part.shape_.c = count;
+    return part;
+  }
 
  private:
   std::shared_ptr<Buffer> buffer_;
   Shape shape_;
+  std::size_t offset_ = 0;
+  std::size_t image_stride_ = 0;
 };
 
 class Memory {

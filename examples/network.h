@@ -1,7 +1,8 @@
-// A graph of layers over numbered feature maps, and the two networks.
+// A graph of layers over numbered feature maps.
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "layers.h"
@@ -10,12 +11,28 @@ namespace train {
 
 class Network {
  public:
-  // Map 0 is the input; `image` is the shape of one image.
-  Network(Context& context, Shape image, std::uint64_t seed);
+  struct Map {
+    Shape shape;  // of one image
+    int last_reader = -1;
+    bool wants_gradient = true;
+    // The map whose memory this one is: its own, that of the layer's first input where the layer works in
+    // place, or the concatenation that it is a part of.
+    int memory = 0;
+    int first_channel = 0;  // in that memory
+    bool kept = false;      // read in the backward pass
+  };
+  struct Node {
+    std::unique_ptr<Layer> layer;
+    std::vector<int> inputs;
+  };
+
+  // Map 0 is the input; `image` is the shape of one image. The device is not touched before prepare.
+  explicit Network(Shape image);
 
   // Appends a layer and returns its output map. An in-place layer must be the last reader of its first input.
   int add(std::unique_ptr<Layer> layer, std::vector<int> inputs);
-  Shape shape(int map) const { return maps_[map].shape; }
+  // Makes all parameters; equal seeds make equal ones.
+  void prepare(Context& context, std::uint64_t seed);
 
   // Returns the last map. A map goes when its last reader was submitted, unless a layer keeps it.
   Tensor forward(Tensor images, bool training);
@@ -24,32 +41,19 @@ class Network {
 
   std::vector<Parameter*> parameters() const;
   int count_of_layers() const { return static_cast<int>(nodes_.size()); }
+  Shape shape(int map) const { return maps_[map].shape; }
+  Shape image() const { return maps_.front().shape; }
+  int classes() const { return maps_.back().shape.c; }
+  const std::vector<Map>& maps() const { return maps_; }
+  const std::vector<Node>& nodes() const { return nodes_; }  // node i writes map i + 1
 
  private:
-  struct Map {
-    Shape shape;
-    int last_reader = -1;
-    bool wants_gradient = true;
-  };
-  struct Node {
-    std::unique_ptr<Layer> layer;
-    std::vector<int> inputs;
-  };
+  void place_inputs(const Node& concatenation, int output);
+  Tensor place_of(int map, std::vector<Tensor>& values, int images);
 
-  Context& context_;
-  Random random_;
+  Context* context_ = nullptr;
   std::vector<Map> maps_;
-  std::vector<Node> nodes_;  // node i writes map i + 1
+  std::vector<Node> nodes_;
 };
-
-// Convolution, batch norm, and ReLU unless `activate` is false; returns the output map.
-int add_convolution_block(Network& network, const std::string& name, int input, int channels, Window window,
-                          bool activate, float gamma = 1.0F);
-
-// A residual network for images of 1 x 8 x 8 in 10 classes; `width`: channels of its first stage.
-Network digits_network(Context& context, int width, std::uint64_t seed);
-// ResNet-50 (He et al., 2016, table 1), with the stride in the 3 x 3 convolution as in torchvision ("v1.5"),
-// for images of 3 x size x size in 1000 classes.
-Network resnet50(Context& context, int size, std::uint64_t seed);
 
 }  // namespace train

@@ -16,6 +16,12 @@ const std::map<std::string, cudnnConvolutionFwdAlgo_t> forward_algorithms{
     {"gemm", CUDNN_CONVOLUTION_FWD_ALGO_GEMM},
 };
 
+std::vector<std::string> network_names() {
+  std::vector<std::string> names;
+  for (const NetworkChoice& choice : network_choices()) names.push_back(choice.name);
+  return names;
+}
+
 // ../../examples/data serves a build folder inside the source tree.
 std::string default_data_folder() {
   std::error_code error;
@@ -28,7 +34,12 @@ std::string default_data_folder() {
 
 void fill_defaults(Options& options) {
   const bool digits = options.network == "digits";
-  if (options.batch == 0) options.batch = digits ? 512 : 64;
+  const NetworkChoice& choice = network_choice(options.network);
+  if (options.batch == 0) options.batch = choice.batch;
+  if (options.input.width == 0) options.input.width = options.input.height;
+  if (options.input.height == 0) options.input.height = choice.input.height;
+  if (options.input.width == 0) options.input.width = choice.input.width;
+  if (options.input.frames == 0) options.input.frames = choice.input.frames;
   if (options.iterations == 0 && options.epochs == 0)
     (digits ? options.epochs : options.iterations) = digits ? 15 : 10;
   if (options.sgd.learning_rate == 0) options.sgd.learning_rate = digits ? 0.2F : 0.01F;
@@ -42,19 +53,22 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   std::string algorithm = "implicit_precomp_gemm";
   std::string allocation = "async";
   const auto positive = CLI::Range(1, 1 << 30);
-  app.add_option("--network", options.network, "digits or resnet50")
-      ->check(CLI::IsMember({"digits", "resnet50"}))
+  app.add_option("--network", options.network, "which network")
+      ->check(CLI::IsMember(network_names()))
       ->capture_default_str();
-  app.add_option("--batch", options.batch, "images per iteration (digits: 512, resnet50: 64)")
-      ->check(positive);
-  app.add_option("--input-size", options.input_size, "resnet50: height and width of the images")
-      ->check(CLI::Range(32, 4096))
-      ->capture_default_str();
+  app.add_option("--batch", options.batch, "images per iteration (the network's own)")->check(positive);
+  app.add_option("--input-size", options.input.height,
+                 "not digits: height and width of the images (224, clips: 112)")
+      ->check(CLI::Range(32, 4096));
+  app.add_option("--input-width", options.input.width, "not digits: width, where it is not the height")
+      ->check(CLI::Range(32, 4096));
+  app.add_option("--frames", options.input.frames, "resnext101-3d: length of a clip (16)")
+      ->check(CLI::Range(1, 4096));
   app.add_option("--width", options.width, "digits: channels of the first stage")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  auto* iterations =
-      app.add_option("--iterations", options.iterations, "iterations (resnet50: 10)")->check(positive);
+  auto* iterations = app.add_option("--iterations", options.iterations, "iterations (10; digits: 15 epochs)")
+                         ->check(positive);
   app.add_option("--epochs", options.epochs, "digits: passes over the data (15)")
       ->check(positive)
       ->excludes(iterations);
@@ -65,11 +79,12 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_option("--alloc", allocation, "async (cudaMallocAsync) or sync (cudaMalloc)")
       ->check(CLI::IsMember({"async", "sync"}))
       ->capture_default_str();
-  app.add_option("--lr", options.sgd.learning_rate, "learning rate (digits: 0.2, resnet50: 0.01)")
+  app.add_option("--lr", options.sgd.learning_rate, "learning rate (0.01, digits: 0.2)")
       ->check(CLI::Range(1e-9, 1000.0));
   app.add_option("--loss-log", options.loss_log, "file for the losses, as exact hexadecimal numbers");
   app.add_option("--data", options.data, "folder of digits.csv.gz");
   app.add_flag("--json", options.json, "one JSON object on stdout at the end");
+  app.add_flag("--describe", options.describe, "print the network's layers, maps and edges as JSON, and end");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

@@ -6,14 +6,15 @@
 #include <string>
 
 #include "context.h"
+#include "networks.h"
 #include "optimizer.h"
 
 namespace train {
 
 struct Options {
   std::string network = "digits";
-  int batch = 0;  // 0: the network's default
-  int input_size = 224;
+  int batch = 0;    // 0: the network's default
+  InputSize input;  // sizes of 0: the network's default
   int width = 32;
   int iterations = 0;  // 0: from epochs
   int epochs = 0;      // 0: the network's default
@@ -24,6 +25,7 @@ struct Options {
   std::string loss_log;
   std::string data;  // empty: looked for beside the executable
   bool json = false;
+  bool describe = false;
 };
 
 // Prints help or the error itself; then the exit code is returned.

@@ -9,25 +9,33 @@ namespace {
 class Pooling final : public Layer {
  public:
   Pooling(std::string name, cudnnPoolingMode_t mode, Window window)
-      : Layer(std::move(name)), mode_(mode), window_(window) {
-    check(cudnnCreatePoolingDescriptor(&pooling_), "cudnnCreatePoolingDescriptor");
+      : Layer(std::move(name)), mode_(mode), window_(window) {}
+  ~Pooling() override {
+    if (pooling_ != nullptr) cudnnDestroyPoolingDescriptor(pooling_);
   }
-  ~Pooling() override { cudnnDestroyPoolingDescriptor(pooling_); }
 
-  Shape build(Context&, const std::vector<Shape>& inputs, Random&) override {
+  const char* kind() const override { return whole_map() ? "global_average" : "max_pooling"; }
+  Kept kept() const override { return {true, true}; }
+  Shape output(const std::vector<Shape>& inputs) override { return output_shape(inputs[0]); }
+
+  void prepare(Context&, const std::vector<Shape>& inputs, Random&) override {
     const Shape in = inputs[0];
-    if (window_.size == 0) window_ = {in.h, in.h, 0};  // the whole map, which is square
-    check(cudnnSetPooling2dDescriptor(pooling_, mode_, CUDNN_PROPAGATE_NAN, window_.size, window_.size,
-                                      window_.padding, window_.padding, window_.stride, window_.stride),
-          "cudnnSetPooling2dDescriptor");
-    return output_shape(in);
+    std::vector<int> sizes = window_.sizes(in);
+    std::vector<int> strides = window_.strides(in);
+    if (whole_map()) {
+      sizes = strides = in.d == 0 ? std::vector{in.h, in.w} : std::vector{in.d, in.h, in.w};
+    }
+    check(cudnnCreatePoolingDescriptor(&pooling_), "cudnnCreatePoolingDescriptor");
+    check(cudnnSetPoolingNdDescriptor(pooling_, mode_, CUDNN_PROPAGATE_NAN, static_cast<int>(sizes.size()),
+                                      sizes.data(), window_.paddings(in).data(), strides.data()),
+          "cudnnSetPoolingNdDescriptor");
   }
 
-  Tensor forward(Context& context, std::vector<Tensor> inputs, bool training) override {
+  Tensor forward(Context& context, std::vector<Tensor> inputs, Tensor place, bool training) override {
     Tensor& x = inputs[0];
-    Tensor y = context.memory.tensor(output_shape(x.shape()));
-    check(cudnnPoolingForward(context.cudnn(), pooling_, &one, context.descriptor(x.shape()), x.data(), &zero,
-                              context.descriptor(y.shape()), y.data()),
+    Tensor y = output_tensor(context, std::move(place), output_shape(x.shape()));
+    check(cudnnPoolingForward(context.cudnn(), pooling_, &one, context.descriptor(x), x.data(), &zero,
+                              context.descriptor(y), y.data()),
           "cudnnPoolingForward");
     if (training) {
       input_ = std::move(x);
@@ -40,15 +48,17 @@ class Pooling final : public Layer {
     const Tensor x = std::exchange(input_, {});
     const Tensor y = std::exchange(output_, {});
     const float* beta = open_gradient(context, *dx[0], x.shape());
-    const auto x_desc = context.descriptor(x.shape());
-    const auto y_desc = context.descriptor(y.shape());
-    check(cudnnPoolingBackward(context.cudnn(), pooling_, &one, y_desc, y.data(), y_desc, dy.data(), x_desc,
-                               x.data(), beta, x_desc, dx[0]->data()),
+    check(cudnnPoolingBackward(context.cudnn(), pooling_, &one, context.descriptor(y), y.data(),
+                               context.descriptor(dy), dy.data(), context.descriptor(x), x.data(), beta,
+                               context.descriptor(*dx[0]), dx[0]->data()),
           "cudnnPoolingBackward");
   }
 
  private:
-  Shape output_shape(Shape in) const { return {in.n, in.c, window_.output(in.h), window_.output(in.w)}; }
+  bool whole_map() const { return window_.size == 0; }
+  Shape output_shape(Shape in) const {
+    return whole_map() ? Shape{in.n, in.c, 1, 1, in.d == 0 ? 0 : 1} : window_.output(in, in.c);
+  }
 
   cudnnPoolingMode_t mode_;
   Window window_;

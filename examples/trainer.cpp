@@ -6,6 +6,7 @@
 #include <cfloat>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "check.h"
@@ -198,20 +199,30 @@ class Trainer {
 
 }  // namespace
 
+Network make_network(const Options& options) {
+  try {
+    if (options.network == "digits") return digits_network(options.width);
+    return network_choice(options.network).build(options.input);
+  } catch (const std::invalid_argument& error) {
+    throw Failure(Exit::bad_usage, fmt::format("{}: {}", options.network, error.what()));
+  }
+}
+
 Report run_training(const Options& options) {
   const bool is_digits = options.network == "digits";
   const Digits digits = is_digits ? read_digits(options.data) : Digits{};
-  const auto source = is_digits ? digits_source(digits, options.batch, options.seed)
-                                : synthetic_source({1, 3, options.input_size, options.input_size}, 1000,
-                                                   options.batch, options.seed);
+  Context context(options.allocation, options.algorithms);
+  Network network = make_network(options);
+  const auto source = is_digits
+                          ? digits_source(digits, options.batch, options.seed)
+                          : synthetic_source(network.image(), network.classes(), options.batch, options.seed);
   const int iterations =
       options.iterations > 0 ? options.iterations : options.epochs * source->batches_per_epoch();
 
-  Context context(options.allocation, options.algorithms);
-  Network network = is_digits ? digits_network(context, options.width, options.seed)
-                              : resnet50(context, options.input_size, options.seed);
+  network.prepare(context, options.seed);
   Trainer trainer(options, context, network, *source);
   Report report = trainer.run(iterations);
+  report.layers = network.count_of_layers();
   report.need_bytes = context.memory.peak_bytes();
   if (is_digits)
     report.test_accuracy = trainer.accuracy(digits.test_images, digits.test_labels, source->image());

@@ -16,6 +16,7 @@
 namespace train {
 
 struct Report {
+  int layers = 0;
   int iterations = 0;
   double last_loss = 0;                 // not a number where the device computes nothing
   std::optional<double> test_accuracy;  // digits only, and only where the device computes
@@ -23,6 +24,8 @@ struct Report {
   double milliseconds = 0;  // of an iteration: the median, the first left out
 };
 
+// The network that the options name. Throws Failure.
+Network make_network(const Options& options);
 // Runs what the options say. Throws Failure.
 Report run_training(const Options& options);
 
