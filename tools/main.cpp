@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "doctor.h"
 #include "run_command.h"
 
 namespace {
@@ -28,6 +29,14 @@ void describe_run(CLI::App& run, RunOptions& options) {
   for (auto* option : {memory, host, policy, summary, log}) without->excludes(option);
 }
 
+void describe_doctor(CLI::App& doctor, pooch::tools::DoctorOptions& options) {
+  doctor.footer("The command to look at may follow --: pooch doctor -- ./train");
+  doctor.add_option("--device", options.device, "real, or soft:MODEL[:compute|timing][:memory=SIZE]")
+      ->capture_default_str();
+  doctor.add_flag("--json", options.json, "findings as JSON");
+  doctor.add_option("--probe", options.probe)->group("");  // for the child that it starts
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -35,13 +44,17 @@ int main(int argc, char** argv) {
   const std::vector<std::string> all(argv + 1, argv + argc);
   const auto mark = std::find(all.begin(), all.end(), "--");
   RunOptions options;
+  pooch::tools::DoctorOptions doctor_options;
   if (mark != all.end()) options.command.assign(mark + 1, all.end());
+  doctor_options.command = options.command;
 
   CLI::App app{"pooch trains networks that need more GPU memory than there is.", "pooch"};
   app.set_version_flag("--version", "pooch " POOCH_VERSION);
   app.require_subcommand(1);
   CLI::App& run = *app.add_subcommand("run", "runs a command with pooch");
   describe_run(run, options);
+  CLI::App& doctor = *app.add_subcommand("doctor", "can pooch do its work here? findings and their cures");
+  describe_doctor(doctor, doctor_options);
   try {
     app.parse(std::vector<std::string>(std::make_reverse_iterator(mark), all.rend()));
   } catch (const CLI::Success& wanted) {  // help or version
@@ -50,6 +63,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "pooch: error: {}\n", error.what());
     return pooch::tools::exit_bad_usage;
   }
+  if (doctor.parsed()) return pooch::tools::doctor_command(doctor_options);
   if (options.command.empty()) {
     fmt::print(stderr, "pooch: error: run: no command: it goes after --\n");
     return pooch::tools::exit_bad_usage;

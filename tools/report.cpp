@@ -45,7 +45,8 @@ bool report_run(const std::filesystem::path& summary_json, const ChildEnd& end, 
       fmt::print(stderr, "pooch: the command was killed by signal {} and left no summary\n", end.signal);
     } else if (end.exit_code() == 0) {
       // A command that failed has said why itself.
-      fmt::print(stderr, "pooch: the command never used CUDA: nothing to report\n");
+      fmt::print(stderr,
+                 "pooch: no summary: the command never used CUDA, or ended without its exit handlers\n");
     }
     return warn_if_lost(copy.write("null\n"));
   }
