@@ -27,6 +27,8 @@ class Device {
   virtual ~Device() = default;
 
   virtual Result<DeviceInfo> info() = 0;
+  // Device memory that is free now, whoever uses the rest.
+  virtual Result<std::uint64_t> free_bytes() = 0;
 
   // Virtual addresses: reserved, without memory behind them.
   virtual Result<Address> reserve(std::uint64_t bytes) = 0;

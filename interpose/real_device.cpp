@@ -26,6 +26,7 @@
   X(cuMemAddressReserve)           \
   X(cuMemCreate)                   \
   X(cuMemFreeHost)                 \
+  X(cuMemGetInfo_v2)               \
   X(cuMemGetAllocationGranularity) \
   X(cuMemHostAlloc)                \
   X(cuMemMap)                      \
@@ -150,6 +151,12 @@ Status RealDevice::check(int status, const char* function) const {
 
 // Calls a function of the table and turns its status into ours.
 #define POOCH_CALL(function, ...) check(driver_->function(__VA_ARGS__), #function)
+
+Result<std::uint64_t> RealDevice::free_bytes() {
+  std::size_t free = 0, total = 0;
+  if (Status s = POOCH_CALL(cuMemGetInfo_v2, &free, &total); !s) return s.error();
+  return free;
+}
 
 Result<DeviceInfo> RealDevice::info() {
   DeviceInfo info = {};

@@ -19,6 +19,7 @@ class RealDevice final : public Device {
   ~RealDevice() override;
 
   Result<DeviceInfo> info() override;
+  Result<std::uint64_t> free_bytes() override;
 
   Result<Address> reserve(std::uint64_t bytes) override;
   Status release(Address base, std::uint64_t bytes) override;

@@ -40,7 +40,8 @@ class HandlePool {
   // available().
   Status set_outside(std::uint64_t bytes);
   std::uint64_t outside() const { return outside_; }
-  std::uint64_t peak() const { return peak_; }  // handles and outside bytes, the most there ever was
+  std::uint64_t created() const { return created_; }  // handles, free ones too
+  std::uint64_t peak() const { return peak_; }        // handles and outside bytes, the most there ever was
 
  private:
   std::uint64_t attached() const { return created_ - free_; }

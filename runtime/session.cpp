@@ -1,5 +1,6 @@
 #include "runtime/session.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <vector>
@@ -66,12 +67,13 @@ struct Session::Impl {
   void note_use(Work& w, StreamIndex stream, bool succeeded);
   void report_failure(const char* where, const Error& why);
   void report_full(std::uint64_t bytes);
-  // What passed-through memory takes when `more` is charged too. The driver packs small allocations in pages
-  // of its own, not necessarily as tightly as their sum: one page of slack.
+  // What passed-through memory takes when `more` is charged too: by our own account or the device's,
+  // whichever is more, and a page for the next small allocation, which may find the driver's pages full.
   std::uint64_t outside_with(std::uint64_t more) const {
-    const std::uint64_t charged = outside_bytes + more;
-    return charged == 0 ? 0 : round_up(charged, page) + page;
+    const std::uint64_t taken = std::max(outside_bytes, measured_outside) + more;
+    return taken == 0 ? 0 : round_up(taken, page) + page;
   }
+  void measure_outside();
   std::uint64_t occupied() const { return live_bytes + pool.outside(); }
 
   // Every change of the list of allocations, so that `find` sees it whole without the session's mutex.
@@ -103,7 +105,10 @@ struct Session::Impl {
   std::uint64_t live_bytes = 0;                  // managed allocations, rounded to pages
   std::atomic<std::uint64_t> occupied_bytes{0};  // occupied(), for queries
   std::uint64_t outside_bytes = 0;               // what passed-through allocations are charged
-  std::uint64_t serial = 0;                      // gatherings so far: the clock of staleness
+  std::uint64_t measured_outside = 0;            // what they took of the device when it was last asked
+  std::uint64_t free_at_start = 0;               // device bytes free when the session opened
+  std::uint64_t measured_peak = 0, passed_since_growth = 0;
+  std::uint64_t serial = 0;  // gatherings so far: the clock of staleness
   std::atomic<bool> failure_reported{false}, full_reported{false};
 };
 
@@ -113,6 +118,9 @@ Status Session::Impl::start() {
     if (!made) return made.error();
     *stream = *made;
   }
+  const auto free = device.free_bytes();
+  if (!free) return free.error();
+  free_at_start = *free;
   residency.emplace(device, order, pool, host, out_stream, in_stream);
   demand.emplace(device, order, pool, host, *residency, config.policy);
   return Done{};
@@ -227,7 +235,7 @@ Status Session::admit_pass_through(std::uint64_t bytes) {
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
   const std::uint64_t now = s.outside_with(pass_through_charge(bytes));
-  const std::uint64_t more = now - s.pool.outside();
+  const std::uint64_t more = now > s.pool.outside() ? now - s.pool.outside() : 0;
   if (now > s.limits.cap) {
     if (!s.full_reported.exchange(true))
       log::error(
@@ -247,9 +255,33 @@ Status Session::admit_pass_through(std::uint64_t bytes) {
   return moved_over;
 }
 
+// How tightly the driver packs small allocations only the driver knows. Asking costs some microseconds: it is
+// asked each time while the answers still grow, and now and then once they have been steady for some
+// iterations.
+void Session::Impl::measure_outside() {
+  constexpr std::uint64_t steady = 4096, now_and_then = 64;
+  if (++passed_since_growth > steady && passed_since_growth % now_and_then != 0) return;
+  const auto free = device.free_bytes();
+  if (!free) return;
+  const std::uint64_t taken = free_at_start > *free ? free_at_start - *free : 0;
+  measured_outside = taken > pool.created() ? taken - pool.created() : 0;
+  if (measured_outside <= measured_peak) return;
+  measured_peak = measured_outside;
+  passed_since_growth = 0;
+}
+
 void Session::passed_through(Address address, std::uint64_t bytes, bool by_program) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->add_allocation(address, bytes, /*managed=*/false, by_program);
+  Impl& s = *impl_;
+  std::unique_lock lock(s.mutex);
+  s.add_allocation(address, bytes, /*managed=*/false, by_program);
+  s.measure_outside();
+  // The memory is there already; whatever else can move makes way. Where nothing can, the next one is
+  // refused.
+  const std::uint64_t now = s.outside_with(0);
+  if (now > s.pool.outside())
+    (void)s.demand->make_room(std::min(now - s.pool.outside(), s.pool.limit()), ++s.serial, lock);
+  (void)s.pool.set_outside(s.outside_with(0));
+  s.publish_occupied();
 }
 
 void Session::pass_through_failed(std::uint64_t bytes) {
@@ -263,7 +295,9 @@ void Session::pass_through_freed(Address address) {
   const std::lock_guard lock(impl_->mutex);
   const tracker::Allocation* gone = impl_->tracker.allocations().starting_at(address);
   if (gone == nullptr || gone->managed) return;
-  impl_->outside_bytes -= pass_through_charge(gone->bytes);
+  const std::uint64_t charge = pass_through_charge(gone->bytes);
+  impl_->outside_bytes -= charge;
+  if (charge >= page) impl_->measured_outside -= std::min(impl_->measured_outside, charge);
   impl_->remove_allocation(address);
   (void)impl_->pool.set_outside(impl_->outside_with(0));
   impl_->publish_occupied();

@@ -16,7 +16,7 @@ constexpr std::size_t header = alignof(std::max_align_t);
 }  // namespace
 
 // Every allocation of this program is counted, by its size in front of it.
-void* operator new(std::size_t bytes) {
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   void* const memory = std::malloc(bytes + header);
   if (memory == nullptr) throw std::bad_alloc();
   *static_cast<std::size_t*>(memory) = bytes;
@@ -24,7 +24,7 @@ void* operator new(std::size_t bytes) {
   heap_allocated += static_cast<std::int64_t>(bytes);
   return static_cast<char*>(memory) + header;
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   if (memory == nullptr) return;
   char* const start = static_cast<char*>(memory) - header;
   heap_live -= static_cast<std::int64_t>(*reinterpret_cast<std::size_t*>(start));

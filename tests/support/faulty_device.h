@@ -24,6 +24,7 @@ class FaultyDevice final : public Device {
   bool struck() const { return struck_; }
 
   Result<DeviceInfo> info() override { return inner_.info(); }
+  Result<std::uint64_t> free_bytes() override { return inner_.free_bytes(); }
   Result<Address> reserve(std::uint64_t bytes) override { return inner_.reserve(bytes); }
   Status release(Address base, std::uint64_t bytes) override { return inner_.release(base, bytes); }
   Result<PhysicalHandle> create(std::uint64_t bytes) override {

@@ -27,6 +27,16 @@ void LazyDevice::unblock(StreamHandle stream) {
   *gates_.at(stream) = true;
 }
 
+Result<std::uint64_t> LazyDevice::free_bytes() {
+  const Lock lock(mutex_);
+  return memory_ - created_ - outside_;
+}
+
+void LazyDevice::take_outside(std::uint64_t bytes) {
+  const Lock lock(mutex_);
+  outside_ += bytes;
+}
+
 Result<StreamHandle> LazyDevice::create_stream() {
   const Lock lock(mutex_);
   return StreamHandle{next_++};

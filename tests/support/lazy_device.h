@@ -34,6 +34,9 @@ class LazyDevice : public Device {
   std::uint64_t peak_bytes() const { return peak_; }
   std::uint64_t waits() const { return waits_; }  // calls of wait()
 
+  Result<std::uint64_t> free_bytes() override;
+  // Memory that somebody took besides, as a driver does for what it packs loosely.
+  void take_outside(std::uint64_t bytes);
   Result<DeviceInfo> info() override { return DeviceInfo{"lazy", memory_, 2 * MiB, -1}; }
   Result<Address> reserve(std::uint64_t bytes) override;
   Status release(Address base, std::uint64_t bytes) override { return Done{}; }
@@ -89,7 +92,7 @@ class LazyDevice : public Device {
   std::map<Address, Mapping> mappings_;
   std::map<PhysicalHandle, Physical> physical_;
   std::map<std::byte*, std::vector<std::byte>> host_;
-  std::uint64_t created_ = 0, peak_ = 0, waits_ = 0;
+  std::uint64_t created_ = 0, peak_ = 0, waits_ = 0, outside_ = 0;
   std::vector<std::string> complaints_;
 };
 

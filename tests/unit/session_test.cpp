@@ -223,6 +223,21 @@ TEST(Session, PassedThroughMemoryMakesHandlesGiveWay) {
   testing::internal::GetCapturedStderr();
 }
 
+TEST(Session, TheCapHoldsWhatTheDeviceSaysIsTakenNotWhatWasAskedFor) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("40MiB", "256MiB"));
+  const Address a = *session->allocate(30 * MiB, std::nullopt);
+  touch(*session, device, {{a, 30 * MiB, Effect::overwrite}});
+  // Eight small allocations that the driver spreads over eight pages.
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    ASSERT_TRUE(session->admit_pass_through(4 * KiB));
+    device.take_outside(2 * MiB);
+    session->passed_through(Address{0x7000 + i * 0x1000}, 4 * KiB, true);
+    ASSERT_LE(device.created_bytes() + (i + 1) * 2 * MiB, 40 * MiB) << "after " << i + 1;
+  }
+  EXPECT_LE(session->summary().peak_device_bytes, 40 * MiB);
+}
+
 TEST(Session, WorkBehindAHostFunctionIsNotWaitedFor) {
   LazyDevice device(512 * MiB);
   const auto session = open(device, with("20MiB", "256MiB"));
