@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "core/effect.h"
 #include "core/ids.h"
+#include "core/shape.h"
 
 namespace pooch {
 
@@ -23,6 +25,10 @@ enum class OpKind : std::uint8_t {
   pooling_backward,
   softmax_forward,
   softmax_backward,
+  response_norm_forward,
+  response_norm_backward,
+  dropout_forward,
+  dropout_backward,
   elementwise,
   gemm,
   blas,
@@ -33,11 +39,24 @@ enum class OpKind : std::uint8_t {
   bare_launch,
 };
 
+// "conv_forward"
+std::string_view name(OpKind kind);
+std::optional<OpKind> parse_op_kind(std::string_view text);
+
+// Which half of a training iteration the kind alone tells.
+enum class Direction : std::uint8_t { either, forward, backward };
+Direction direction(OpKind kind);
+// Between host and device: may come at any moment between two ops, so it has no position of its own.
+constexpr bool is_host_copy(OpKind kind) {
+  return kind == OpKind::copy_in || kind == OpKind::copy_out;
+}
+
 // One operand: `bytes` bytes from `address`. Addresses that pooch does not manage are allowed and ignored.
 struct Access {
   Address address;
   std::uint64_t bytes;
   Effect effect;
+  Shape shape{};  // of what the operand's descriptor describes
 };
 
 struct Call {
@@ -45,7 +64,13 @@ struct Call {
   OpKind kind;
   StreamHandle stream;
   std::span<const Access> accesses;
-  bool blocks = false;  // the host waits for the device inside the call (a synchronous copy)
+  bool blocks = false;       // the host waits for the device inside the call (a synchronous copy)
+  bool trial = false;        // tries algorithms out: executed, but no step of the program's own work
+  std::uint64_t traits = 0;  // hash of what the call says beside its operands: descriptors, modes, scalars
+  std::string_view mode{};   // "relu", "max", "add": what the kind leaves open; static storage
+  const Window* window = nullptr;  // both valid during the call
+  const Shape* filter = nullptr;
+  std::uint32_t site = 0;  // where in the program: an id of interpose/callsites.h; 0: not known
 };
 
 }  // namespace pooch

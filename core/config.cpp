@@ -13,6 +13,8 @@ namespace pooch {
 namespace {
 
 constexpr std::array<std::string_view, 2> policy_names = {"keep", "demand"};
+constexpr std::array<std::string_view, 4> timer_names = {"automatic", "cupti", "events", "none"};
+constexpr std::array<std::string_view, 2> switch_names = {"0", "1"};
 constexpr std::array<std::string_view, 4> level_names = {"error", "warn", "info", "debug"};
 
 template <std::size_t N>
@@ -67,6 +69,16 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
     if (!policy) return at("POOCH_POLICY", policy.error());
     config.policy = *policy;
   }
+  if (const char* text = get("POOCH_TIMER"); text != nullptr && *text != '\0') {
+    const auto timer = choose(text, timer_names);
+    if (!timer) return at("POOCH_TIMER", timer.error());
+    config.timer = static_cast<Timer>(*timer);
+  }
+  if (const char* text = get("POOCH_CALLSITES"); text != nullptr && *text != '\0') {
+    const auto wanted = choose(text, switch_names);
+    if (!wanted) return at("POOCH_CALLSITES", wanted.error());
+    config.call_sites = *wanted == 1;
+  }
   if (const char* text = get("POOCH_LOG"); text != nullptr && *text != '\0') {
     const auto level = choose(text, level_names);
     if (!level) return at("POOCH_LOG", level.error());
@@ -74,6 +86,7 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
   }
   if (const char* text = get("POOCH_LOG_FILE")) config.log_file = text;
   if (const char* text = get("POOCH_REPORT")) config.report_folder = text;
+  if (const char* text = get("POOCH_RECORD")) config.record_file = text;
   return config;
 }
 

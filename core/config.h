@@ -13,6 +13,8 @@
 namespace pooch {
 
 enum class Policy : std::uint8_t { keep, demand };
+// Who measures op times: CUPTI where it can be had and events elsewhere, one of them, or nobody.
+enum class Timer : std::uint8_t { automatic, cupti, events, none };
 enum class LogLevel : std::uint8_t { error, warn, info, debug };
 
 std::string_view name(Policy policy);
@@ -29,7 +31,10 @@ struct Config {
   std::optional<SizeSetting> memory_cap;   // POOCH_MEMORY_CAP
   std::optional<SizeSetting> host_memory;  // POOCH_HOST_MEMORY
   Policy policy = Policy::demand;          // POOCH_POLICY
+  Timer timer = Timer::automatic;          // POOCH_TIMER
+  bool call_sites = false;                 // POOCH_CALLSITES
   std::string report_folder;               // POOCH_REPORT, empty: no report
+  std::string record_file;                 // POOCH_RECORD, empty: the call stream is not kept
   LogLevel log_level = LogLevel::warn;     // POOCH_LOG
   std::string log_file;                    // POOCH_LOG_FILE, empty: stderr
 };

@@ -45,16 +45,21 @@ class Device {
   virtual Result<std::byte*> host_allocate(std::uint64_t bytes) = 0;
   virtual Status host_free(std::byte* memory) = 0;
 
-  // Streams (non-blocking towards the legacy stream) and events (without timing).
+  // Streams (non-blocking towards the legacy stream) and events (without timing, but for
+  // create_timing_event).
   virtual Result<StreamHandle> create_stream() = 0;
   virtual Status destroy_stream(StreamHandle stream) = 0;
   virtual Result<EventHandle> create_event() = 0;
+  virtual Result<EventHandle> create_timing_event() = 0;
   virtual Status destroy_event(EventHandle event) = 0;
   virtual Status record(EventHandle event, StreamHandle stream) = 0;
   virtual Status wait(StreamHandle stream, EventHandle event) = 0;  // later work of `stream` follows `event`
   virtual Result<bool> finished(EventHandle event) = 0;
   virtual Status synchronize(EventHandle event) = 0;  // the host waits
-  virtual Status synchronize_all() = 0;               // the host waits for everything
+  // Device time from one finished timing event to another, negative where `to` happened first. The driver
+  // answers in float milliseconds: exact to a microsecond up to some 10 seconds.
+  virtual Result<double> elapsed_us(EventHandle from, EventHandle to) = 0;
+  virtual Status synchronize_all() = 0;  // the host waits for everything
   virtual Result<bool> capturing(StreamHandle stream) = 0;
 
   // Asynchronous copies between device and page-locked memory.

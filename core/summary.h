@@ -21,7 +21,7 @@ struct Summary {
   std::uint64_t need_bytes = 0;             // peak of requested bytes alive at once
   std::uint64_t need_managed_bytes = 0;     // the managed part of it, at that moment
   std::optional<std::uint64_t> iterations;  // unknown until the tracker counts them
-  std::uint64_t ops = 0;                    // calls with operands in managed memory
+  std::uint64_t ops = 0;                    // calls with operands in the program's allocations
   std::uint64_t evictions = 0;              // chunks that left the device
   std::uint64_t bytes_out = 0;              // copied device to host
   std::uint64_t bytes_in = 0;               // copied host to device

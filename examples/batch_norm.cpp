@@ -19,7 +19,7 @@ class BatchNorm final : public Layer {
   BatchNorm(std::string name, float gamma) : Layer(std::move(name)), gamma_(gamma) {}
 
   const char* kind() const override { return "batch_norm"; }
-  Kept kept() const override { return {true, false}; }
+  Kept kept() const override { return {true, false, {"mean", "inverse_variance"}}; }
   Shape output(const std::vector<Shape>& inputs) override { return inputs[0]; }
 
   void prepare(Context& context, const std::vector<Shape>& inputs, Random&) override {
@@ -63,10 +63,10 @@ class BatchNorm final : public Layer {
     const Tensor mean = std::exchange(saved_mean_, {});
     const Tensor inverse = std::exchange(saved_inverse_, {});
     const float* beta = open_gradient(context, *dx[0], x.shape());
-    scale_.gradient = context.memory.tensor(channels_);
-    bias_.gradient = context.memory.tensor(channels_);
+    const float* parameter_beta = open_gradient(context, scale_.gradient, channels_);
+    open_gradient(context, bias_.gradient, channels_);
     check(cudnnBatchNormalizationBackward(
-              context.cudnn(), mode, &one, beta, &one, &zero, context.descriptor(x), x.data(),
+              context.cudnn(), mode, &one, beta, &one, parameter_beta, context.descriptor(x), x.data(),
               context.descriptor(dy), dy.data(), context.descriptor(*dx[0]), dx[0]->data(),
               context.descriptor(channels_), scale_.value.data(), scale_.gradient.data(),
               bias_.gradient.data(), epsilon, mean.data(), inverse.data()),

@@ -18,6 +18,7 @@ class Concatenation final : public Layer {
   Shape output(const std::vector<Shape>& inputs) override {
     Shape whole = inputs[0];
     whole.c = 0;
+    channels_.clear();
     for (Shape part : inputs) {
       channels_.push_back(part.c);
       whole.c += part.c;

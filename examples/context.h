@@ -7,16 +7,19 @@
 
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "memory.h"
 
 namespace train {
 
-// Deterministic algorithms only; named, never searched for, so that every run takes the same.
+// Deterministic algorithms only. Named, so that every run takes the same; or the fastest in trials, whose
+// choice is as repeatable as the device's times.
 struct Algorithms {
   cudnnConvolutionFwdAlgo_t forward = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
   cudnnConvolutionBwdDataAlgo_t backward_data = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
   cudnnConvolutionBwdFilterAlgo_t backward_filter = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
+  bool trials = false;
 };
 
 // Streams and library handles, in the order in which they must come and go.
@@ -63,6 +66,7 @@ class Context {
  public:
   Memory memory;
   const Algorithms algorithms;
+  std::map<std::vector<int>, int> found_algorithms;  // by trials, which only trials.cpp makes
 };
 
 // The blend factors of cuDNN and cuBLAS.

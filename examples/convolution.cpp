@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "layers.h"
+#include "trials.h"
 
 namespace train {
 namespace {
@@ -18,6 +19,9 @@ class Convolution final : public Layer {
 
   const char* kind() const override { return "convolution"; }
   Kept kept() const override { return {true, false}; }
+  std::optional<Geometry> geometry(Shape in) const override {
+    return Geometry{window_.sizes(in), window_.strides(in), window_.paddings(in), form_.groups};
+  }
   Shape output(const std::vector<Shape>& inputs) override { return window_.output(inputs[0], channels_); }
 
   void prepare(Context& context, const std::vector<Shape>& inputs, Random& random) override {
@@ -40,7 +44,8 @@ class Convolution final : public Layer {
     Tensor y = output_tensor(context, std::move(place), window_.output(x.shape(), channels_));
     const auto x_desc = context.descriptor(x);
     const auto y_desc = context.descriptor(y);
-    const auto algorithm = context.algorithms.forward;
+    const Convolved shape{x, y, filter_, convolution_, form()};
+    const auto algorithm = forward_algorithm(context, shape, x.data(), weights_.value.data(), y.data());
     std::size_t bytes = 0;
     check(cudnnGetConvolutionForwardWorkspaceSize(context.cudnn(), x_desc, filter_, convolution_, y_desc,
                                                   algorithm, &bytes),
@@ -63,8 +68,8 @@ class Convolution final : public Layer {
   void backward(Context& context, Tensor dy, const std::vector<GradientSlot>& dx) override {
     const Tensor x = std::exchange(input_, {});
     if (form_.bias) {
-      bias_.gradient = context.memory.tensor(bias_.value.shape());
-      check(cudnnConvolutionBackwardBias(context.cudnn(), &one, context.descriptor(dy), dy.data(), &zero,
+      const float* beta = open_gradient(context, bias_.gradient, bias_.value.shape());
+      check(cudnnConvolutionBackwardBias(context.cudnn(), &one, context.descriptor(dy), dy.data(), beta,
                                          context.descriptor(bias_.gradient), bias_.gradient.data()),
             "cudnnConvolutionBackwardBias");
     }
@@ -99,7 +104,9 @@ class Convolution final : public Layer {
     const float* beta = open_gradient(context, dx, in);
     const auto dx_desc = context.descriptor(dx);
     const auto dy_desc = context.descriptor(dy);
-    const auto algorithm = context.algorithms.backward_data;
+    const Convolved shape{dx, dy, filter_, convolution_, form()};
+    const auto algorithm =
+        backward_data_algorithm(context, shape, weights_.value.data(), dy.data(), {dx, *beta != 0});
     std::size_t bytes = 0;
     check(cudnnGetConvolutionBackwardDataWorkspaceSize(context.cudnn(), filter_, dy_desc, convolution_,
                                                        dx_desc, algorithm, &bytes),
@@ -114,8 +121,10 @@ class Convolution final : public Layer {
   void backward_filter(Context& context, const Tensor& dy, const Tensor& x) {
     const auto x_desc = context.descriptor(x);
     const auto dy_desc = context.descriptor(dy);
-    const auto algorithm = context.algorithms.backward_filter;
-    weights_.gradient = context.memory.tensor(weights_.value.shape());
+    Tensor& dw = weights_.gradient;
+    const float* beta = open_gradient(context, dw, weights_.value.shape());
+    const Convolved shape{x, dy, filter_, convolution_, form()};
+    const auto algorithm = backward_filter_algorithm(context, shape, x.data(), dy.data(), {dw, *beta != 0});
     std::size_t bytes = 0;
     check(cudnnGetConvolutionBackwardFilterWorkspaceSize(context.cudnn(), x_desc, dy_desc, convolution_,
                                                          filter_, algorithm, &bytes),
@@ -123,8 +132,12 @@ class Convolution final : public Layer {
     const auto workspace = context.memory.workspace(bytes);
     check(cudnnConvolutionBackwardFilter(context.cudnn(), &one, x_desc, x.data(), dy_desc, dy.data(),
                                          convolution_, algorithm, workspace ? workspace->data() : nullptr,
-                                         bytes, &zero, filter_, weights_.gradient.data()),
+                                         bytes, beta, filter_, dw.data()),
           "cudnnConvolutionBackwardFilter");
+  }
+
+  std::vector<int> form() const {
+    return {window_.size, window_.stride, window_.padding, window_.depth_stride, form_.groups};
   }
 
   int channels_;

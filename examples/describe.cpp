@@ -28,9 +28,11 @@ nlohmann::ordered_json describe(const std::string& name, const Network& network,
     const Network::Map& map = network.maps()[id];
     maps.push_back({{"id", id},
                     {"name", map_name},
+                    {"shape", sizes_of(of_batch(map.shape, batch))},
                     {"bytes", of_batch(map.shape, batch).bytes()},
                     {"kept", map.kept},
-                    {"memory", map.memory}});
+                    {"memory", map.memory},
+                    {"first_channel", map.first_channel}});
   };
   add_map(0, "input");
   for (int i = 0; i < network.count_of_layers(); ++i) {
@@ -42,13 +44,20 @@ nlohmann::ordered_json describe(const std::string& name, const Network& network,
                       {"inputs", node.inputs},
                       {"output", output},
                       {"shape", sizes_of(shape)},
-                      {"bytes", shape.bytes()}});
+                      {"bytes", shape.bytes()},
+                      {"saved", node.layer->kept().others}});
+    if (const auto geometry = node.layer->geometry(network.shape(node.inputs[0]))) {
+      layers.back()["window"] = {
+          {"size", geometry->size}, {"stride", geometry->stride}, {"padding", geometry->padding}};
+      if (geometry->groups > 0) layers.back()["groups"] = geometry->groups;
+    }
     add_map(output, node.layer->name() + ".out");
     for (const int input : node.inputs) {
       if (input > 0) edges.push_back({network.nodes()[input - 1].layer->name(), node.layer->name()});
     }
   }
-  return {{"network", name}, {"layers", layers}, {"maps", maps}, {"edges", edges}};
+  const Json loss{{"kind", "softmax"}, {"input", network.count_of_layers()}};
+  return {{"network", name}, {"layers", layers}, {"loss", loss}, {"maps", maps}, {"edges", edges}};
 }
 
 }  // namespace train

@@ -43,8 +43,8 @@ class DigitsSource final : public Source {
   int classes() const override { return 10; }
   int batches_per_epoch() const override { return static_cast<int>(order_.size()) / batch_; }
 
-  void fill(int iteration, float* images, std::vector<int>& labels) override {
-    const int first = iteration % batches_per_epoch() * batch_;
+  void fill(int batch, float* images, std::vector<int>& labels) override {
+    const int first = batch % batches_per_epoch() * batch_;
     if (first == 0) random_.shuffle(order_);
     for (int i = 0; i < batch_; ++i) {
       const int chosen = order_[first + i];
@@ -59,6 +59,29 @@ class DigitsSource final : public Source {
   int batch_;
   Random random_;
   std::vector<int> order_;
+};
+
+class DigitsTestSource final : public Source {
+ public:
+  DigitsTestSource(const Digits& digits, int batch) : digits_(digits), batch_(batch) {}
+
+  Shape image() const override { return {1, 1, 8, 8}; }
+  int classes() const override { return 10; }
+  int batches_per_epoch() const override { return 0; }
+
+  void fill(int batch, float* images, std::vector<int>& labels) override {
+    const std::size_t count = digits_.test_labels.size();
+    for (int i = 0; i < batch_; ++i) {
+      const std::size_t chosen = (std::size_t(batch) * batch_ + i) % count;
+      std::copy_n(&digits_.test_images[chosen * Digits::pixels], Digits::pixels,
+                  images + std::size_t(i) * Digits::pixels);
+      labels[i] = digits_.test_labels[chosen];
+    }
+  }
+
+ private:
+  const Digits& digits_;
+  int batch_;
 };
 
 }  // namespace
@@ -94,6 +117,10 @@ std::unique_ptr<Source> digits_source(const Digits& digits, int batch, std::uint
                                                digits.train_labels.size()));
   }
   return std::make_unique<DigitsSource>(digits, batch, seed);
+}
+
+std::unique_ptr<Source> digits_test_source(const Digits& digits, int batch) {
+  return std::make_unique<DigitsTestSource>(digits, batch);
 }
 
 }  // namespace train

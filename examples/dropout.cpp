@@ -16,7 +16,7 @@ class Dropout final : public Layer {
   }
 
   const char* kind() const override { return "dropout"; }
-  Kept kept() const override { return {false, false}; }
+  Kept kept() const override { return {false, false, {"reserve"}}; }
   Shape output(const std::vector<Shape>& inputs) override { return inputs[0]; }
 
   void prepare(Context& context, const std::vector<Shape>&, Random& random) override {

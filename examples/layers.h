@@ -6,6 +6,7 @@
 #include <cudnn.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace train {
 struct Parameter {
   std::string name;
   Tensor value;
-  Tensor gradient;  // lives from the backward pass to the optimiser's step
+  Tensor gradient;  // lives from the first backward pass to the optimiser's step
   Tensor momentum;
 };
 
@@ -25,9 +26,16 @@ struct Parameter {
 // a later layer and is accumulated into.
 using GradientSlot = Tensor*;
 
-// What the backward pass reads again.
+// What the backward pass reads again: operands of its calls, whether or not each value can matter.
 struct Kept {
   bool inputs, output;
+  std::vector<const char*> others = {};  // of the layer's own making, by name
+};
+
+// Of a convolution or pooling, per spatial dimension of its input.
+struct Geometry {
+  std::vector<int> size, stride, padding;
+  int groups = 0;  // of a convolution
 };
 
 // A layer is first only its shape; the device is touched from prepare on.
@@ -41,11 +49,13 @@ class Layer {
   const std::string& name() const { return name_; }
   virtual const char* kind() const = 0;
   virtual Kept kept() const = 0;
+  virtual std::optional<Geometry> geometry(Shape /*input*/) const { return std::nullopt; }
   // The output is the first input's memory.
   virtual bool in_place() const { return false; }
   // The output is the inputs' memory, one behind the other by channels.
   virtual bool concatenates() const { return false; }
-  // Throws std::invalid_argument for images that are too small; called once, before all below.
+  // Throws std::invalid_argument for images that are too small. Called before all below, and again for every
+  // new size of images.
   virtual Shape output(const std::vector<Shape>& inputs) = 0;
 
   // Makes parameters. `inputs` are the shapes for one image.

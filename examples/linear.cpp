@@ -46,13 +46,14 @@ class Linear final : public Layer {
   void backward(Context& context, Tensor dy, const std::vector<GradientSlot>& dx) override {
     const Tensor x = std::exchange(input_, {});
     const int n = x.shape().n;
-    bias_.gradient = context.memory.tensor(bias_.value.shape());
+    const float* bias_beta = open_gradient(context, bias_.gradient, bias_.value.shape());
     check(cudnnConvolutionBackwardBias(context.cudnn(), &one, context.descriptor(dy.shape()), dy.data(),
-                                       &zero, context.descriptor(bias_.value.shape()), bias_.gradient.data()),
+                                       bias_beta, context.descriptor(bias_.value.shape()),
+                                       bias_.gradient.data()),
           "cudnnConvolutionBackwardBias");
-    weights_.gradient = context.memory.tensor(weights_.value.shape());
+    const float* weights_beta = open_gradient(context, weights_.gradient, weights_.value.shape());
     check(cublasSgemm(context.cublas(), CUBLAS_OP_N, CUBLAS_OP_T, inputs_, features_, n, &one, x.data(),
-                      inputs_, dy.data(), features_, &zero, weights_.gradient.data(), inputs_),
+                      inputs_, dy.data(), features_, weights_beta, weights_.gradient.data(), inputs_),
           "cublasSgemm");
     const float* beta = open_gradient(context, *dx[0], x.shape());
     check(cublasSgemm(context.cublas(), CUBLAS_OP_N, CUBLAS_OP_N, inputs_, n, features_, &one,

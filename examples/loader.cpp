@@ -15,8 +15,8 @@ class SyntheticSource final : public Source {
   int classes() const override { return classes_; }
   int batches_per_epoch() const override { return 0; }
 
-  void fill(int iteration, float* images, std::vector<int>& labels) override {
-    if (iteration >= slot_count) return;  // the slot still holds its batch
+  void fill(int batch, float* images, std::vector<int>& labels) override {
+    if (batch >= slot_count) return;  // the slot still holds its batch
     const std::size_t count = image_.count() * batch_;
     for (std::size_t i = 0; i < count;) {
       // Four pixels in [-1, 1) from one draw.
@@ -46,7 +46,8 @@ std::unique_ptr<Source> synthetic_source(Shape image, int classes, int batch, st
   return std::make_unique<SyntheticSource>(image, classes, batch, seed);
 }
 
-Loader::Loader(Context& context, Source& source, int batch) : context_(context), source_(source) {
+Loader::Loader(Context& context, Source& source, int batch, bool upload_once)
+    : context_(context), source_(source), upload_once_(upload_once) {
   images_ = source.image();
   images_.n = batch;
   targets_ = {batch, source.classes(), 1, 1};
@@ -67,20 +68,33 @@ Loader::~Loader() {
   }
 }
 
-Batch Loader::load(int iteration) {
-  Slot& slot = slots_[iteration % slot_count];
+Batch Loader::load(Shape images) {
+  Shape targets = targets_;
+  targets.n = images.n;
+  if (!upload_once_) return upload(images, targets);
+  if (!only_.images) {
+    only_ = upload(images_, targets_);
+  } else {
+    only_.ready = nullptr;  // whoever got the first has waited
+  }
+  return {only_.images.first(images), only_.targets.first(targets), only_.labels, only_.ready};
+}
+
+Batch Loader::upload(Shape images, Shape targets) {
+  const int load = loads_++;
+  Slot& slot = slots_[load % slot_count];
   if (slot.used) check(cudaEventSynchronize(slot.copied), "cudaEventSynchronize");
   slot.used = true;
-  source_.fill(iteration, slot.images, slot.labels);
-  std::fill_n(slot.targets, targets_.count(), 0.0F);
-  for (int i = 0; i < targets_.n; ++i) slot.targets[std::size_t(i) * targets_.c + slot.labels[i]] = 1.0F;
+  source_.fill(load, slot.images, slot.labels);
+  std::fill_n(slot.targets, targets.count(), 0.0F);
+  for (int i = 0; i < targets.n; ++i) slot.targets[std::size_t(i) * targets.c + slot.labels[i]] = 1.0F;
 
   const cudaStream_t copy = context_.copy();
-  Batch batch{context_.memory.tensor(images_, copy), context_.memory.tensor(targets_, copy), &slot.labels,
+  Batch batch{context_.memory.tensor(images, copy), context_.memory.tensor(targets, copy), &slot.labels,
               slot.copied};
-  check(cudaMemcpyAsync(batch.images.data(), slot.images, images_.bytes(), cudaMemcpyHostToDevice, copy),
+  check(cudaMemcpyAsync(batch.images.data(), slot.images, images.bytes(), cudaMemcpyHostToDevice, copy),
         "cudaMemcpyAsync to the device");
-  check(cudaMemcpyAsync(batch.targets.data(), slot.targets, targets_.bytes(), cudaMemcpyHostToDevice, copy),
+  check(cudaMemcpyAsync(batch.targets.data(), slot.targets, targets.bytes(), cudaMemcpyHostToDevice, copy),
         "cudaMemcpyAsync to the device");
   check(cudaEventRecord(slot.copied, copy), "cudaEventRecord");
   return batch;

@@ -3,32 +3,65 @@
 #include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "check.h"
 #include "describe.h"
+#include "loop.h"
 #include "options.h"
 #include "trainer.h"
 
 namespace {
 
+void add_optional(nlohmann::ordered_json& json, const char* key, const std::optional<double>& value) {
+  if (value) json[key] = *value;
+}
+
+double images_per_second(const train::Report& report) {
+  return report.images_per_iteration * 1000.0 / report.milliseconds;
+}
+
 void print_json(const train::Options& options, const train::Report& report) {
-  nlohmann::ordered_json json{{"network", options.network},
-                              {"layers", report.layers},
-                              {"batch", options.batch},
+  const train::NetworkReport& network = report.networks[0];
+  nlohmann::ordered_json json{{"network", options.network.name},
+                              {"layers", network.layers},
+                              {"batch", options.network.batch},
                               {"iterations", report.iterations},
-                              {"loss", report.last_loss},  // null where it is not a number
+                              {"loss", network.last_loss},  // null where it is not a number
                               {"test_accuracy", nullptr},
                               {"need_bytes", report.need_bytes},
                               {"ms_per_iteration", report.milliseconds},
-                              {"images_per_s", options.batch * 1000.0 / report.milliseconds}};
-  if (report.test_accuracy) json["test_accuracy"] = *report.test_accuracy;
+                              {"images_per_s", images_per_second(report)}};
+  add_optional(json, "test_accuracy", network.test_accuracy);
+  add_optional(json, "validation_loss", network.validation_loss);
+  if (options.alternate) {
+    const train::NetworkReport& second = report.networks[1];
+    json["alternate"] = {{"network", options.alternate->name},
+                         {"layers", second.layers},
+                         {"batch", options.alternate->batch},
+                         {"loss", second.last_loss}};
+    add_optional(json["alternate"], "test_accuracy", second.test_accuracy);
+    add_optional(json["alternate"], "validation_loss", second.validation_loss);
+  }
   fmt::print("{}\n", json.dump());
 }
 
-void print_text(const train::Options& options, const train::Report& report) {
-  if (report.test_accuracy) fmt::print("test accuracy {:.2f} %\n", 100 * *report.test_accuracy);
+void print_text(const train::Report& report) {
+  for (const train::NetworkReport& network : report.networks) {
+    if (network.test_accuracy) fmt::print("test accuracy {:.2f} %\n", 100 * *network.test_accuracy);
+  }
   fmt::print("need {}, {:.2f} ms per iteration, {:.1f} images/s\n", train::readable_bytes(report.need_bytes),
-             report.milliseconds, options.batch * 1000.0 / report.milliseconds);
+             report.milliseconds, images_per_second(report));
+}
+
+nlohmann::ordered_json description(const train::Options& options, const train::NetworkOptions& choice) {
+  return train::describe(choice.name, train::make_network(options, choice), choice.batch);
+}
+
+void print_description(const train::Options& options) {
+  nlohmann::ordered_json json = description(options, options.network);
+  if (options.alternate) json["alternate"] = description(options, *options.alternate);
+  fmt::print("{}\n", json.dump());
 }
 
 }  // namespace
@@ -38,12 +71,11 @@ int main(int argc, char** argv) {
   if (const auto code = train::parse_options(argc, argv, options)) return *code;
   try {
     if (options.describe) {
-      fmt::print("{}\n",
-                 train::describe(options.network, train::make_network(options), options.batch).dump());
+      print_description(options);
       return static_cast<int>(train::Exit::ok);
     }
     const train::Report report = train::run_training(options);
-    options.json ? print_json(options, report) : print_text(options, report);
+    options.json ? print_json(options, report) : print_text(report);
     return static_cast<int>(train::Exit::ok);
   } catch (const train::Failure& failure) {
     std::fprintf(stderr, "train: %s\n", failure.what());

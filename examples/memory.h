@@ -39,6 +39,7 @@ struct Shape {
   std::size_t count() const { return n * image_count(); }
   std::size_t image_count() const { return c * positions(); }
   std::size_t bytes() const { return count() * sizeof(float); }
+  Shape per_image() const { return {1, c, h, w, d}; }
   // One value per channel, with as many dimensions.
   Shape per_channel() const { return {1, c, 1, 1, d == 0 ? 0 : 1}; }
   auto operator<=>(const Shape&) const = default;
@@ -60,6 +61,13 @@ class Tensor {
   bool shared() const { return buffer_.use_count() > 1; }
   void reset() { buffer_.reset(); }
 
+  // The first floats of a packed tensor, as another one.
+  Tensor first(Shape shape) const {
+    Tensor part = *this;
+    part.shape_ = shape;
+    part.image_stride_ = shape.image_count();
+    return part;
+  }
   // Some channels, in the same memory.
   Tensor channels(int first, int count) const {
     Tensor part = *this;

@@ -15,6 +15,9 @@ int Network::add(std::unique_ptr<Layer> layer, std::vector<int> inputs) {
   std::vector<Shape> shapes;
   for (const int input : inputs) {
     Map& map = maps_.at(input);
+    if (map.kept && layer->in_place() && input == inputs[0]) {
+      throw std::logic_error(layer->name() + " would overwrite a map that the backward pass reads");
+    }
     if (map.last_reader >= 0 && nodes_[map.last_reader].layer->in_place() &&
         nodes_[map.last_reader].inputs[0] == input) {
       throw std::logic_error(layer->name() + " reads a map that was overwritten");
@@ -49,11 +52,20 @@ void Network::place_inputs(const Node& concatenation, int output) {
 void Network::prepare(Context& context, std::uint64_t seed) {
   context_ = &context;
   Random random(seed);
-  for (const Node& node : nodes_) {
-    std::vector<Shape> shapes;
-    for (const int input : node.inputs) shapes.push_back(maps_[input].shape);
-    node.layer->prepare(context, shapes, random);
+  for (const Node& node : nodes_) node.layer->prepare(context, input_shapes(node), random);
+}
+
+void Network::resize(Shape image) {
+  maps_.front().shape = image;
+  for (int node = 0; node < count_of_layers(); ++node) {
+    maps_[node + 1].shape = nodes_[node].layer->output(input_shapes(nodes_[node]));
   }
+}
+
+std::vector<Shape> Network::input_shapes(const Node& node) const {
+  std::vector<Shape> shapes;
+  for (const int input : node.inputs) shapes.push_back(maps_[input].shape);
+  return shapes;
 }
 
 // Where a layer that makes its own output shall put it; empty where that is up to the layer.
@@ -72,6 +84,7 @@ Tensor Network::place_of(int map, std::vector<Tensor>& values, int images) {
 
 Tensor Network::forward(Tensor images, bool training) {
   const int count = images.shape().n;
+  if (images.shape().per_image() != image()) resize(images.shape().per_image());
   std::vector<Tensor> values(maps_.size());
   values[0] = std::move(images);
   for (int node = 0; node < count_of_layers(); ++node) {

@@ -34,7 +34,8 @@ class Network {
   // Makes all parameters; equal seeds make equal ones.
   void prepare(Context& context, std::uint64_t seed);
 
-  // Returns the last map. A map goes when its last reader was submitted, unless a layer keeps it.
+  // Images of another size than the last ones change the size of every map. Returns the last map. A map goes
+  // when its last reader was submitted, unless a layer keeps it.
   Tensor forward(Tensor images, bool training);
   // `gradient`: of the last map; the weights' gradients are there afterwards. Follows a training forward.
   void backward(Tensor gradient);
@@ -48,6 +49,8 @@ class Network {
   const std::vector<Node>& nodes() const { return nodes_; }  // node i writes map i + 1
 
  private:
+  void resize(Shape image);
+  std::vector<Shape> input_shapes(const Node& node) const;
   void place_inputs(const Node& concatenation, int output);
   Tensor place_of(int map, std::vector<Tensor>& values, int images);
 

@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -32,37 +34,48 @@ std::string default_data_folder() {
   return (here / "data").string();
 }
 
-void fill_defaults(Options& options) {
-  const bool digits = options.network == "digits";
-  const NetworkChoice& choice = network_choice(options.network);
-  if (options.batch == 0) options.batch = choice.batch;
-  if (options.input.width == 0) options.input.width = options.input.height;
-  if (options.input.height == 0) options.input.height = choice.input.height;
-  if (options.input.width == 0) options.input.width = choice.input.width;
-  if (options.input.frames == 0) options.input.frames = choice.input.frames;
+void fill_defaults(NetworkOptions& network) {
+  const NetworkChoice& choice = network_choice(network.name);
+  if (network.batch == 0) network.batch = choice.batch;
+  if (network.input.width == 0) network.input.width = network.input.height;
+  if (network.input.height == 0) network.input.height = choice.input.height;
+  if (network.input.width == 0) network.input.width = choice.input.width;
+  if (network.input.frames == 0) network.input.frames = choice.input.frames;
+  if (network.sgd.learning_rate == 0) network.sgd.learning_rate = network.name == "digits" ? 0.2F : 0.01F;
+}
+
+void fill_defaults(Options& options, const std::string& alternate) {
+  NetworkOptions& network = options.network;
+  network.label = network.name;
+  if (!options.loop.input_sizes.empty()) network.input.height = options.loop.input_sizes.front();
+  if (!alternate.empty()) {
+    options.alternate = network;
+    options.alternate->name = alternate;
+    options.alternate->label = alternate == network.name ? alternate + "-2" : alternate;
+    fill_defaults(*options.alternate);
+  }
+  fill_defaults(network);
+  const bool digits = network.name == "digits";
   if (options.iterations == 0 && options.epochs == 0)
     (digits ? options.epochs : options.iterations) = digits ? 15 : 10;
-  if (options.sgd.learning_rate == 0) options.sgd.learning_rate = digits ? 0.2F : 0.01F;
   if (options.data.empty()) options.data = default_data_folder();
 }
 
-}  // namespace
+const CLI::Range positive(1, 1 << 30);
+const CLI::Range image_size(32, 4096);
 
-std::optional<int> parse_options(int argc, char** argv, Options& options) {
-  CLI::App app{"Trains a convolutional network with cuDNN and cuBLAS."};
-  std::string algorithm = "implicit_precomp_gemm";
-  std::string allocation = "async";
-  const auto positive = CLI::Range(1, 1 << 30);
-  app.add_option("--network", options.network, "which network")
+void add_network_options(CLI::App& app, Options& options) {
+  NetworkOptions& network = options.network;
+  app.add_option("--network", network.name, "which network")
       ->check(CLI::IsMember(network_names()))
       ->capture_default_str();
-  app.add_option("--batch", options.batch, "images per iteration (the network's own)")->check(positive);
-  app.add_option("--input-size", options.input.height,
+  app.add_option("--batch", network.batch, "images per pass (the network's own)")->check(positive);
+  app.add_option("--input-size", network.input.height,
                  "not digits: height and width of the images (224, clips: 112)")
-      ->check(CLI::Range(32, 4096));
-  app.add_option("--input-width", options.input.width, "not digits: width, where it is not the height")
-      ->check(CLI::Range(32, 4096));
-  app.add_option("--frames", options.input.frames, "resnext101-3d: length of a clip (16)")
+      ->check(image_size);
+  app.add_option("--input-width", network.input.width, "not digits: width, where it is not the height")
+      ->check(image_size);
+  app.add_option("--frames", network.input.frames, "resnext101-3d: length of a clip (16)")
       ->check(CLI::Range(1, 4096));
   app.add_option("--width", options.width, "digits: channels of the first stage")
       ->check(CLI::Range(1, 1024))
@@ -73,14 +86,89 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
       ->check(positive)
       ->excludes(iterations);
   app.add_option("--seed", options.seed, "of weights and data")->capture_default_str();
-  app.add_option("--algo", algorithm, "forward convolution: implicit_gemm, implicit_precomp_gemm or gemm")
-      ->check(CLI::IsMember(forward_algorithms))
+  app.add_option("--lr", network.sgd.learning_rate, "learning rate (0.01, digits: 0.2)")
+      ->check(CLI::Range(1e-9, 1000.0));
+}
+
+void add_loop_options(CLI::App& app, LoopOptions& loop, std::string& alternate) {
+  app.add_option("--accumulate", loop.accumulate, "passes whose gradients are added up for one step")
+      ->check(positive)
       ->capture_default_str();
+  auto* every = app.add_option("--validate-every", loop.validate_every,
+                               "a validation after this many iterations (never)")
+                    ->check(positive);
+  app.add_option("--validation-batches", loop.validation_batches, "batches in a validation")
+      ->check(positive)
+      ->needs(every)
+      ->capture_default_str();
+  app.add_option("--validation-batch", loop.validation_batch,
+                 "images in a validation's batches (as many as in training)")
+      ->check(positive)
+      ->needs(every);
+  auto* length = app.add_option("--epoch-length", loop.epoch_length,
+                                "with --last-batch: the last of so many iterations has the smaller batch")
+                     ->check(positive);
+  auto* last =
+      app.add_option("--last-batch", loop.last_batch, "images in the last batch of an epoch (as many)")
+          ->check(positive)
+          ->needs(length);
+  length->needs(last);
+  app.add_option("--alternate", alternate,
+                 "a second network, trained in turn with the first; the other options hold for both, and all "
+                 "but --iterations count the iterations of each")
+      ->check(CLI::IsMember(network_names()));
+  app.add_option("--input-sizes", loop.input_sizes,
+                 "heights and widths H1,H2,... of the images, iteration by iteration (always the same)")
+      ->delimiter(',')
+      ->check(image_size)
+      ->excludes(app.get_option("--input-size"))
+      ->excludes(app.get_option("--input-width"));
+  app.add_flag("--static-input", loop.static_input, "one batch, sent to the device once, for all iterations");
+  app.add_option(
+      "--iteration-log", loop.log,
+      "file for one line per pass: train (with a step), accumulate (without), validate or test, and "
+      "how many images");
+}
+
+// One line on what the options cannot mean together; empty if there is nothing.
+std::string contradiction(const Options& options) {
+  const LoopOptions& loop = options.loop;
+  if (options.network.name != "digits" && options.epochs > 0) {
+    return "--epochs: only the digits have an end; use --iterations";
+  }
+  for (const NetworkOptions* network :
+       {&options.network, options.alternate ? &*options.alternate : nullptr}) {
+    if (network == nullptr) continue;
+    if (loop.last_batch > network->batch) {
+      return fmt::format("--last-batch {}: larger than the batch of {} ({})", loop.last_batch, network->label,
+                         network->batch);
+    }
+    if (!loop.input_sizes.empty() && network->name == "digits") {
+      return "--input-sizes: the digits have one size";
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<int> parse_options(int argc, char** argv, Options& options) {
+  CLI::App app{"Trains a convolutional network with cuDNN and cuBLAS."};
+  std::string algorithm = "implicit_precomp_gemm";
+  std::string allocation = "async";
+  std::string alternate;
+  add_network_options(app, options);
+  auto* algo =
+      app.add_option("--algo", algorithm, "forward convolution: implicit_gemm, implicit_precomp_gemm or gemm")
+          ->check(CLI::IsMember(forward_algorithms))
+          ->capture_default_str();
+  app.add_flag("--benchmark-algorithms", options.algorithms.trials,
+               "at each first use of a shape, execute all convolution algorithms and take the fastest")
+      ->excludes(algo);
   app.add_option("--alloc", allocation, "async (cudaMallocAsync) or sync (cudaMalloc)")
       ->check(CLI::IsMember({"async", "sync"}))
       ->capture_default_str();
-  app.add_option("--lr", options.sgd.learning_rate, "learning rate (0.01, digits: 0.2)")
-      ->check(CLI::Range(1e-9, 1000.0));
+  add_loop_options(app, options.loop, alternate);
   app.add_option("--loss-log", options.loss_log, "file for the losses, as exact hexadecimal numbers");
   app.add_option("--data", options.data, "folder of digits.csv.gz");
   app.add_flag("--json", options.json, "one JSON object on stdout at the end");
@@ -93,13 +181,13 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
     std::fprintf(stderr, "train: error: %s\n", error.what());
     return static_cast<int>(Exit::bad_usage);
   }
-  if (options.network != "digits" && options.epochs > 0) {
-    std::fprintf(stderr, "train: error: --epochs: only the digits have an end; use --iterations\n");
-    return static_cast<int>(Exit::bad_usage);
-  }
   options.algorithms.forward = forward_algorithms.at(algorithm);
   options.allocation = allocation == "async" ? Memory::Kind::stream_ordered : Memory::Kind::plain;
-  fill_defaults(options);
+  fill_defaults(options, alternate);
+  if (const std::string error = contradiction(options); !error.empty()) {
+    std::fprintf(stderr, "train: error: %s\n", error.c_str());
+    return static_cast<int>(Exit::bad_usage);
+  }
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "context.h"
 #include "networks.h"
@@ -11,17 +12,38 @@
 
 namespace train {
 
+// A network, and how it is trained.
+struct NetworkOptions {
+  std::string name = "digits";
+  std::string label;  // in logs: the name, or another one where two networks have the same
+  int batch = 0;      // 0: the network's default
+  InputSize input;    // sizes of 0: the network's default
+  SgdOptions sgd;     // learning rate 0: the network's default
+};
+
+// What is done beyond one pass and one step in every iteration.
+struct LoopOptions {
+  int accumulate = 1;      // passes for one step
+  int validate_every = 0;  // iterations; 0: never
+  int validation_batches = 1;
+  int validation_batch = 0;      // images; 0: as many as in training
+  int epoch_length = 0;          // iterations; 0: endless
+  int last_batch = 0;            // images of the last batch of an epoch; 0: as many as in the others
+  std::vector<int> input_sizes;  // height and width, iteration by iteration; empty: always the network's
+  bool static_input = false;
+  std::string log;  // file for one line per pass; empty: none
+};
+
 struct Options {
-  std::string network = "digits";
-  int batch = 0;    // 0: the network's default
-  InputSize input;  // sizes of 0: the network's default
+  NetworkOptions network;
+  std::optional<NetworkOptions> alternate;
+  LoopOptions loop;
   int width = 32;
   int iterations = 0;  // 0: from epochs
   int epochs = 0;      // 0: the network's default
   std::uint64_t seed = 1;
   Algorithms algorithms;
   Memory::Kind allocation = Memory::Kind::stream_ordered;
-  SgdOptions sgd;  // learning rate 0: the network's default
   std::string loss_log;
   std::string data;  // empty: looked for beside the executable
   bool json = false;

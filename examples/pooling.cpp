@@ -16,23 +16,24 @@ class Pooling final : public Layer {
 
   const char* kind() const override { return whole_map() ? "global_average" : "max_pooling"; }
   Kept kept() const override { return {true, true}; }
+  std::optional<Geometry> geometry(Shape in) const override {
+    Geometry geometry{window_.sizes(in), window_.strides(in), window_.paddings(in)};
+    if (whole_map()) {
+      geometry.size = in.d == 0 ? std::vector{in.h, in.w} : std::vector{in.d, in.h, in.w};
+      geometry.stride = geometry.size;
+    }
+    return geometry;
+  }
   Shape output(const std::vector<Shape>& inputs) override { return output_shape(inputs[0]); }
 
   void prepare(Context&, const std::vector<Shape>& inputs, Random&) override {
-    const Shape in = inputs[0];
-    std::vector<int> sizes = window_.sizes(in);
-    std::vector<int> strides = window_.strides(in);
-    if (whole_map()) {
-      sizes = strides = in.d == 0 ? std::vector{in.h, in.w} : std::vector{in.d, in.h, in.w};
-    }
     check(cudnnCreatePoolingDescriptor(&pooling_), "cudnnCreatePoolingDescriptor");
-    check(cudnnSetPoolingNdDescriptor(pooling_, mode_, CUDNN_PROPAGATE_NAN, static_cast<int>(sizes.size()),
-                                      sizes.data(), window_.paddings(in).data(), strides.data()),
-          "cudnnSetPoolingNdDescriptor");
+    describe(inputs[0]);
   }
 
   Tensor forward(Context& context, std::vector<Tensor> inputs, Tensor place, bool training) override {
     Tensor& x = inputs[0];
+    if (whole_map() && x.shape().per_image() != described_) describe(x.shape());
     Tensor y = output_tensor(context, std::move(place), output_shape(x.shape()));
     check(cudnnPoolingForward(context.cudnn(), pooling_, &one, context.descriptor(x), x.data(), &zero,
                               context.descriptor(y), y.data()),
@@ -55,6 +56,14 @@ class Pooling final : public Layer {
   }
 
  private:
+  void describe(Shape in) {
+    const Geometry window = *geometry(in);
+    check(cudnnSetPoolingNdDescriptor(pooling_, mode_, CUDNN_PROPAGATE_NAN,
+                                      static_cast<int>(window.size.size()), window.size.data(),
+                                      window.padding.data(), window.stride.data()),
+          "cudnnSetPoolingNdDescriptor");
+    described_ = in.per_image();
+  }
   bool whole_map() const { return window_.size == 0; }
   Shape output_shape(Shape in) const {
     return whole_map() ? Shape{in.n, in.c, 1, 1, in.d == 0 ? 0 : 1} : window_.output(in, in.c);
@@ -63,6 +72,7 @@ class Pooling final : public Layer {
   cudnnPoolingMode_t mode_;
   Window window_;
   cudnnPoolingDescriptor_t pooling_ = nullptr;
+  Shape described_;  // one image of what the descriptor is for
   Tensor input_, output_;
 };
 

@@ -23,7 +23,7 @@ class Random {
       const std::uint64_t word = engine_();
       for (int shift = 0; shift < 64; shift += 16) sum += static_cast<std::int64_t>((word >> shift) & 0xFFFF);
     }
-    return static_cast<float>(sum - 6 * 65535) / 65536.0F;
+    return static_cast<float>(sum - std::int64_t{6} * 65535) / 65536.0F;
   }
 
   // Normal numbers times `deviation`. From a prime number of them on they repeat, so that networks of half a

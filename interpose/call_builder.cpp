@@ -1,5 +1,7 @@
 #include "interpose/call_builder.h"
 
+#include <memory>
+
 namespace pooch::interpose {
 namespace {
 
@@ -16,13 +18,15 @@ bool overlap(const Access& a, const Access& b) {
 
 void CallBuilder::add(Address address, Extent extent, Effect effect) {
   if (raw(address) == 0 || extent.bytes == 0) return;
-  Access access{address + extent.offset, extent.bytes, for_span(effect, extent.dense)};
+  traits_ = mix(traits_, extent.traits);
+  if (extent.filter) filter_ = extent.shape;
+  Access access{address + extent.offset, extent.bytes, for_span(effect, extent.dense), extent.shape};
   if (!extent.known) {
     if (!session_.owns(address)) return;
     const auto allocation = session_.find(address);
     if (!allocation) return;
-    access = {allocation->base, allocation->bytes,
-              effect == Effect::read ? Effect::read : Effect::read_write};
+    access = {allocation->base, allocation->bytes, effect == Effect::read ? Effect::read : Effect::read_write,
+              extent.shape};
   }
   for (Access& earlier : mutable_accesses()) {
     if (earlier.address == access.address && earlier.bytes == access.bytes) {
@@ -39,7 +43,7 @@ void CallBuilder::add(Address address, Extent extent, Effect effect) {
 
 void CallBuilder::append(const Access& access) {
   if (spilled_.empty() && count_ < fixed_.size()) {
-    fixed_[count_++] = access;
+    std::construct_at(&fixed_[count_++], access);
     return;
   }
   if (spilled_.empty()) spilled_.assign(fixed_.begin(), fixed_.end());

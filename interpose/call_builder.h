@@ -2,11 +2,16 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <span>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "core/call.h"
+#include "core/hash.h"
+#include "interpose/callsites.h"
 #include "interpose/extent.h"
 #include "interpose/process.h"
 #include "runtime/session.h"
@@ -30,6 +35,17 @@ class CallBuilder {
 
   // The host waits for the device inside of the call.
   void blocks(bool yes) { blocks_ = yes; }
+  // The call tries algorithms out.
+  void trial() { trial_ = true; }
+
+  // What the call says beside its operands; together it tells calls apart that are alike in their operands.
+  template <class Value>
+  requires std::integral<Value> || std::is_enum_v<Value>
+  void trait(Value value) { traits_ = mix(traits_, static_cast<std::uint64_t>(value)); }
+  // Numbers change from step to step; what decides about effects is whether they are zero or one.
+  void trait(double value) { trait(value == 0 ? 0 : value == 1 ? 1 : 2); }
+  void mode(std::string_view text) { mode_ = text; }  // static storage
+  Window& window() { return window_; }
 
   std::span<const Access> accesses() const {
     return spilled_.empty() ? std::span<const Access>(fixed_.data(), count_)
@@ -39,7 +55,10 @@ class CallBuilder {
   // Makes the operands resident, runs `launch`, returns its status; `out_of_memory` where that cannot be.
   template <class Status, class Launch>
   Status submit(Status out_of_memory, Launch&& launch) {
-    const Call call{function_, kind_, stream_, accesses(), blocks_};
+    Call call{function_, kind_, stream_, accesses(), blocks_, trial_, traits_, mode_};
+    if (window_.rank > 0) call.window = &window_;
+    if (filter_.rank > 0) call.filter = &filter_;
+    if (session_.wants_call_sites()) call.site = call_site();
     const SubmitGuard guard(scope_, session_, accesses());
     return static_cast<Status>(session_.submit(
         call, [&]() -> int { return static_cast<int>(launch()); }, static_cast<int>(out_of_memory)));
@@ -56,9 +75,15 @@ class CallBuilder {
   const char* function_;
   OpKind kind_;
   StreamHandle stream_;
-  bool blocks_ = false;
-  // Nearly every call has few operands: no heap allocation for those.
-  std::array<Access, 16> fixed_;
+  bool blocks_ = false, trial_ = false;
+  std::uint64_t traits_ = 0;
+  std::string_view mode_;
+  Window window_;
+  Shape filter_;
+  // Nearly every call has few operands: no heap allocation for those, and nothing done to the unused ones.
+  union {
+    std::array<Access, 16> fixed_;
+  };
   std::size_t count_ = 0;
   std::vector<Access> spilled_;
 };

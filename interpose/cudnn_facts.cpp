@@ -1,7 +1,10 @@
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "core/hash.h"
 #include "interpose/libraries.h"
 #include "interpose/vendor_facts.h"
 
@@ -51,6 +54,24 @@ bool read_shape(const Scope& scope, cudnnTensorDescriptor_t tensor, TensorShape&
                                shape.strides) == CUDNN_STATUS_SUCCESS;
 }
 
+bool read_filter_shape(const Scope& scope, cudnnFilterDescriptor_t filter, TensorShape& shape,
+                       cudnnTensorFormat_t& format) {
+  auto* const get = real_cudnnGetFilterNdDescriptor.get_if_present(scope);
+  return get != nullptr && get(filter, CUDNN_DIM_MAX, &shape.type, &format, &shape.rank, shape.dimensions) ==
+                               CUDNN_STATUS_SUCCESS;
+}
+
+// Shape and hash of what a descriptor says.
+void describe(const TensorShape& from, Extent& extent) {
+  extent.shape.rank = static_cast<std::uint8_t>(std::min(from.rank, max_rank));
+  extent.shape.element_bytes = static_cast<std::uint8_t>(element_bytes(from.type));
+  std::copy_n(from.dimensions, extent.shape.rank, extent.shape.sizes.begin());
+  extent.traits = mix(extent.traits, static_cast<std::uint64_t>(from.type));
+  for (int i = 0; i < std::min<int>(from.rank, CUDNN_DIM_MAX); ++i)
+    extent.traits = mix(extent.traits, static_cast<std::uint64_t>(from.dimensions[i]) << 32 ^
+                                           static_cast<std::uint32_t>(from.strides[i]));
+}
+
 // Do the elements fill the span without gaps?
 bool is_dense(const TensorShape& shape, std::uint64_t span_bytes) {
   std::uint64_t elements = 1;
@@ -74,6 +95,45 @@ bool not_zero(const void* scalar, bool type_known, cudnnDataType_t type) {
   return type == CUDNN_DATA_DOUBLE ? not_zero_of_type(scalar, double{}) : not_zero_of_type(scalar, float{});
 }
 
+// What is known of a tensor descriptor.
+struct TensorFacts {
+  cudnnTensorDescriptor_t tensor = nullptr;
+  bool known = false;  // the type, and the extent's shape
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  Extent extent = Extent::unknown();
+};
+
+TensorFacts ask(const Scope& scope, cudnnTensorDescriptor_t tensor) {
+  TensorFacts facts{tensor};
+  TensorShape shape;
+  facts.known = read_shape(scope, tensor, shape);
+  facts.type = shape.type;
+  auto* const get = real_cudnnGetTensorSizeInBytes.get(scope);
+  std::size_t bytes = 0;
+  if (get == nullptr || get(tensor, &bytes) != CUDNN_STATUS_SUCCESS) return facts;
+  facts.extent = Extent(bytes, facts.known && is_dense(shape, bytes));
+  if (facts.known) describe(shape, facts.extent);
+  return facts;
+}
+
+// Operands and factors of one call share descriptors, and asking cuDNN costs more than all else that a call
+// in steady state pays. So answers are kept, for one call: between calls the program may change a descriptor.
+const TensorFacts& facts_of(const Scope& scope, cudnnTensorDescriptor_t tensor) {
+  struct Answers {
+    std::uint64_t call = 0;
+    std::size_t count = 0;
+    std::array<TensorFacts, 4> all;
+  };
+  [[gnu::tls_model("initial-exec")]] static thread_local constinit Answers answers;
+  if (answers.call != scope.call()) answers.call = scope.call(), answers.count = 0;
+  const auto end = answers.all.begin() + std::min(answers.count, answers.all.size());
+  const auto found =
+      std::find_if(answers.all.begin(), end, [&](const auto& one) { return one.tensor == tensor; });
+  if (found != end) return *found;
+  TensorFacts& place = answers.all[answers.count++ % answers.all.size()];
+  return place = ask(scope, tensor);
+}
+
 }  // namespace
 
 StreamHandle cudnn_stream(const Scope& scope, cudnnHandle_t handle) {
@@ -83,14 +143,16 @@ StreamHandle cudnn_stream(const Scope& scope, cudnnHandle_t handle) {
   return stream_of(stream);
 }
 
+std::optional<cudnnDataType_t> tensor_type(const Scope& scope, cudnnTensorDescriptor_t tensor) {
+  if (tensor == nullptr) return std::nullopt;
+  const TensorFacts& facts = facts_of(scope, tensor);
+  return facts.known ? std::optional(facts.type) : std::nullopt;
+}
+
 // No descriptor: there is no operand either, or cuDNN refuses the call.
 Extent tensor_extent(const Scope& scope, cudnnTensorDescriptor_t tensor) {
   if (tensor == nullptr) return Extent::unknown();
-  auto* const get = real_cudnnGetTensorSizeInBytes.get(scope);
-  std::size_t bytes = 0;
-  if (get == nullptr || get(tensor, &bytes) != CUDNN_STATUS_SUCCESS) return Extent::unknown();
-  TensorShape shape;
-  return {bytes, read_shape(scope, tensor, shape) && is_dense(shape, bytes)};
+  return facts_of(scope, tensor).extent;
 }
 
 Extent filter_extent(const Scope& scope, cudnnFilterDescriptor_t filter) {
@@ -98,22 +160,26 @@ Extent filter_extent(const Scope& scope, cudnnFilterDescriptor_t filter) {
   auto* const get = real_cudnnGetFilterSizeInBytes.get(scope);
   std::size_t bytes = 0;
   if (get == nullptr || get(filter, &bytes) != CUDNN_STATUS_SUCCESS) return Extent::unknown();
-  return bytes;  // filters have no strides
+  Extent extent(bytes);  // filters have no strides
+  extent.filter = true;
+  TensorShape shape;
+  cudnnTensorFormat_t format;
+  if (read_filter_shape(scope, filter, shape, format)) {
+    describe(shape, extent);
+    extent.traits = mix(extent.traits, format);
+  }
+  return extent;
 }
 
 bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnTensorDescriptor_t tensor) {
-  TensorShape shape;
-  const bool known = tensor != nullptr && read_shape(scope, tensor, shape);
-  return not_zero(scalar, known, shape.type);
+  const auto type = tensor_type(scope, tensor);
+  return not_zero(scalar, type.has_value(), type.value_or(CUDNN_DATA_FLOAT));
 }
 
 bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnFilterDescriptor_t filter) {
   TensorShape shape;
   cudnnTensorFormat_t format;
-  auto* const get = real_cudnnGetFilterNdDescriptor.get_if_present(scope);
-  const bool known =
-      filter != nullptr && get != nullptr &&
-      get(filter, CUDNN_DIM_MAX, &shape.type, &format, &shape.rank, shape.dimensions) == CUDNN_STATUS_SUCCESS;
+  const bool known = filter != nullptr && read_filter_shape(scope, filter, shape, format);
   return not_zero(scalar, known, shape.type);
 }
 

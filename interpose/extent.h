@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "core/shape.h"
 #include "interpose/driver_api.h"
 
 namespace pooch::interpose {
@@ -19,6 +20,10 @@ struct Extent {
   // False where the size cannot be found out: then it is the rest of the allocation, and nothing is
   // overwritten.
   bool known = true;
+  // What a descriptor told of the operand, for people (shape) and as a hash of everything (traits).
+  bool filter = false;
+  std::uint64_t traits = 0;
+  Shape shape{};
 
   constexpr Extent() = default;
   template <std::integral Bytes>
@@ -39,7 +44,11 @@ constexpr Extent matrix(std::int64_t rows, std::int64_t columns, std::int64_t le
                         std::uint64_t element) {
   if (rows <= 0 || columns <= 0) return {};
   const std::int64_t span = (columns - 1) * leading + rows;
-  return {static_cast<std::uint64_t>(span) * element, leading == rows || columns == 1};
+  Extent extent(static_cast<std::uint64_t>(span) * element, leading == rows || columns == 1);
+  extent.shape = {2,
+                  static_cast<std::uint8_t>(element),
+                  {static_cast<std::int32_t>(columns), static_cast<std::int32_t>(rows)}};
+  return extent;
 }
 
 // `count` matrices that start `stride` elements apart (0: the same one every time).

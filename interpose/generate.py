@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from spec import surface  # noqa: E402
 from spec.language import HAZARDS, Hook, Row, SpecError, condition_scalar  # noqa: E402
 
-LIBRARIES = ["cuda", "cudnn", "cublas"]  # those with wrappers
+LIBRARIES = ["cuda", "cudnn", "cublas", "cublaslt"]  # those with wrappers
 
 
 # --- the vendor headers
@@ -33,6 +33,7 @@ LIBRARIES = ["cuda", "cudnn", "cublas"]  # those with wrappers
 class Parameter:
     name: str
     type: str  # as it is declared by itself
+    scalar: bool = False  # a number or enumerator, and no address
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +58,12 @@ def parameter_type(clang_type):
     return clang_type.spelling
 
 
+def is_scalar(clang_type):
+    kind = clang_type.get_canonical().kind
+    arithmetic = cindex.TypeKind.BOOL.value <= kind.value <= cindex.TypeKind.LONGDOUBLE.value
+    return (arithmetic or kind == cindex.TypeKind.ENUM) and clang_type.spelling != "CUdeviceptr"
+
+
 def parse_headers(text, arguments):
     """The functions and the cudaTypedefs.h versions that `text`, a C source, declares."""
     index = cindex.Index.create()
@@ -69,7 +76,9 @@ def parse_headers(text, arguments):
     headers = Headers({}, {})
     for cursor in unit.cursor.get_children():
         if cursor.kind == cindex.CursorKind.FUNCTION_DECL:
-            parameters = tuple(Parameter(p.spelling, parameter_type(p.type)) for p in cursor.get_arguments())
+            parameters = tuple(
+                Parameter(p.spelling, parameter_type(p.type), is_scalar(p.type)) for p in cursor.get_arguments()
+            )
             function = Function(cursor.spelling, cursor.result_type.spelling, parameters)
             headers.functions.setdefault(function.name, function)
         elif cursor.kind == cindex.CursorKind.TYPEDEF_DECL:
@@ -86,8 +95,10 @@ HEADER_TEXT = """#define __CUDA_API_VERSION_INTERNAL 1
 #include <cuda.h>
 #include <cudaTypedefs.h>
 #include <cublas_v2.h>
+#include <cublasLt.h>
 #include <cudnn.h>
 """
+INCLUDES = {"cublaslt": ["<cublasLt.h>", '"interpose/cublaslt_facts.h"']}  # beside those that all wrappers have
 
 
 # --- checks
@@ -95,7 +106,8 @@ HEADER_TEXT = """#define __CUDA_API_VERSION_INTERNAL 1
 HELPERS = set(
     """matrix batched vector pitched packed_triangle typed_matrix typed_vector typed_batched typed scale_of
     stored_rows stored_columns unknown_extent dropout_states rnn_dropout rnn_data_extent source_of destination_of
-    kind_of_copy sizeof scope session""".split()
+    kind_of_copy sizeof scope session lt_matrix lt_result lt_blended lt_alpha lt_beta lt_pointer lt_read_by_epilogue
+    lt_written_by_epilogue""".split()
 )
 EFFECTS = {"read", "write", "overwrite", "read_write", "scratch"}
 
@@ -112,7 +124,7 @@ def check_expression(row, function, expression, extra=()):
     text = re.sub(r"(\.|->)\s*\w+", "", expression)
     for word in re.findall(r"[A-Za-z_]\w*", text):
         known = function.parameter(word) or word in HELPERS or word in extra
-        if not known and not re.match(r"(CU|CUDNN|CUBLAS)_[A-Z0-9_]+$", word):
+        if not known and not re.match(r"(CU|CUDNN|CUBLAS|CUBLASLT)_[A-Z0-9_]+$", word):
             raise SpecError(f"{row.name}: no parameter '{word}' (in '{expression}')")
 
 
@@ -221,6 +233,35 @@ def operand_lines(row, function, parameter, operand):
     return [line]
 
 
+DESCRIBED = {  # those with an add_traits in interpose/vendor_facts.h
+    "cudnnConvolutionDescriptor_t",
+    "cudnnPoolingDescriptor_t",
+    "cudnnActivationDescriptor_t",
+    "cudnnOpTensorDescriptor_t",
+    "cudnnReduceTensorDescriptor_t",
+    "cudnnLRNDescriptor_t",
+}
+
+
+def trait_lines(row, function):
+    """What tells this call apart from another with the same operands. Pointers, handles and streams do not."""
+    described = next((p.name for p in function.parameters if descriptor_helper(function, p.name)), None)
+    scalars = dict(row.host)
+    for parameter in function.parameters:
+        bare = parameter.type.replace("const ", "")
+        if parameter.name in scalars:
+            arguments = ", ".join(filter(None, (parameter.name, scalars[parameter.name])))
+            yield f"if (!scalars_on_device) call.trait(scalar_of({arguments}));"
+        elif bare in DESCRIBED:
+            yield f"add_traits(scope, call, {parameter.name});"
+        elif re.match(r"(alpha|beta)\w*$", parameter.name) and bare == "void *" and described:
+            yield f"call.trait(scalar_of(scope, {parameter.name}, {described}));"
+        elif parameter.scalar:
+            yield f"call.trait({parameter.name});"
+    if "trial" in row.hazard:
+        yield "call.trial();"
+
+
 def wrapper_lines(row, function, library):
     signature = ", ".join(declared(p) for p in function.parameters)
     arguments = ", ".join(p.name for p in function.parameters)
@@ -242,6 +283,8 @@ def wrapper_lines(row, function, library):
     for parameter, operand in row.operands:
         for line in operand_lines(row, function, parameter, operand):
             yield "  " + line
+    for line in trait_lines(row, function):
+        yield "  " + line
     if row.blocks:
         yield f"  call.blocks({row.blocks});"
     if library.before:
@@ -283,6 +326,7 @@ def table_lines(spec, headers):
             f'"{base}", {begin}, {end}, {per_thread}}},'
         )
     yield "};"
+    yield f"extern constinit const std::span<const Wrapper> {spec.library.name}_wrappers;"
     yield f"constinit const std::span<const Wrapper> {spec.library.name}_wrappers{{{spec.library.name}_wrapper_table}};"
 
 
@@ -293,6 +337,7 @@ def wrappers(spec, headers):
     lines = ["// Generated by interpose/generate.py: change the rows in interpose/spec/ instead."]
     lines += ["#include <type_traits>", ""]
     lines += [f"#include {path}" for path in ('"interpose/wrapper_support.h"', '"interpose/wrapper_table.h"')]
+    lines += [f"#include {path}" for path in INCLUDES.get(spec.library.name, [])]
     lines += ["", "using namespace pooch;", "using namespace pooch::interpose;", "", "namespace {"]
     for row in rows:
         function_type = type_of(headers.functions[row.name])

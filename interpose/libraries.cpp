@@ -4,6 +4,8 @@
 #include <cudnn.h>
 #include <dlfcn.h>
 
+#include <iterator>
+
 #include "core/log.h"
 #include "interpose/real_symbol.h"
 
@@ -17,10 +19,11 @@ constexpr const char* sonames[] = {
     "libcuda.so.1",
     "libcudnn.so." POOCH_TEXT(CUDNN_MAJOR),
     "libcublas.so." POOCH_TEXT(CUBLAS_VER_MAJOR),
+    "libcublasLt.so." POOCH_TEXT(CUBLAS_VER_MAJOR),
 };
 
-constinit std::atomic<void*> handles[3] = {};
-constinit std::atomic<bool> reported[3] = {};
+constinit std::atomic<void*> handles[std::size(sonames)] = {};
+constinit std::atomic<bool> reported[std::size(sonames)] = {};
 
 void* handle_of(Library library) {
   auto& slot = handles[static_cast<int>(library)];

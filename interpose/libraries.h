@@ -8,7 +8,7 @@
 
 namespace pooch::interpose {
 
-enum class Library : std::uint8_t { cuda, cudnn, cublas };
+enum class Library : std::uint8_t { cuda, cudnn, cublas, cublaslt };
 
 // The function that the library itself exports under this name: from the loaded library of the expected
 // SONAME, else the next one in search order. nullptr, after one line in the log, where there is none.

@@ -28,6 +28,9 @@
 #include "interpose/wrapper_table.h"
 
 namespace pooch::interpose {
+
+extern constinit const std::span<const Wrapper> cublaslt_wrappers;
+
 namespace {
 
 POOCH_REAL(cuda, cuGetProcAddress);
@@ -71,6 +74,7 @@ void* decide(void* handle, const char* name, const void* caller) {
       break;
     case Library::cudnn:
     case Library::cublas:
+    case Library::cublaslt:
       // cuDNN's front library looks its parts up by name; those calls are its own business.
       if (!is_library(owner) || is_library(object_of(caller))) return nullptr;
       break;
@@ -84,6 +88,7 @@ const Wrapper* find_wrapper(std::string_view name) {
   if (name.size() < 3 || name[0] != 'c' || name[1] != 'u') return nullptr;
   if (name[2] >= 'A' && name[2] <= 'Z') return find_in(cuda_wrappers, name);
   if (name.starts_with("cudnn")) return find_in(cudnn_wrappers, name);
+  if (name.starts_with("cublasLt")) return find_in(cublaslt_wrappers, name);
   if (name.starts_with("cublas")) return find_in(cublas_wrappers, name);
   return nullptr;
 }

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "core/log.h"
+#include "core/per_thread.h"
 #include "core/summary.h"
+#include "interpose/callsites.h"
 #include "interpose/driver_api.h"
 #include "interpose/libraries.h"
 #include "interpose/real_device.h"
@@ -70,16 +72,26 @@ void at_exit() {
   if (inert.load()) return;
   runtime::Session* const open = session.load();
   if (open == nullptr) return;
-  const Summary summary = open->summary();
+  const std::string& folder = config.load()->report_folder;
+  // The exiting thread may be any, and its own context may be gone already.
+  const Scope scope;
+  if (auto* const set_current = real_cuCtxSetCurrent.get(scope)) (void)set_current(session_context.load());
+  const Summary summary = open->summary();  // before the link is measured by copies of our own
+  open->finish_profile();
   log::info("{} ops, peak {} of {} device bytes, {} evictions, {} bytes out, {} bytes in, need {} bytes",
             summary.ops, summary.peak_device_bytes, summary.cap_bytes, summary.evictions, summary.bytes_out,
             summary.bytes_in, summary.need_bytes);
   if (const std::uint64_t calls = foreign_calls.load())
     log::info("{} calls in other contexts passed through", calls);
-  const std::string& folder = config.load()->report_folder;
+  if (summary.ops > 0 && !summary.iterations)
+    log::info("the program's calls do not repeat themselves: no iterations, no profile");
   if (folder.empty()) return;
-  const Status written = write_file(std::filesystem::path(folder) / "summary.json", to_json(summary));
-  if (!written) log::error("POOCH_REPORT: {}", written.error().message);
+  const std::filesystem::path to(folder);
+  Profile profile = open->profile();
+  describe_sites(profile);
+  for (const Status& written :
+       {write_file(to / "profile.json", to_json(profile)), write_file(to / "summary.json", to_json(summary))})
+    if (!written) log::error("POOCH_REPORT: {}", written.error().message);
 }
 
 CUcontext current_context(const Scope& scope) {
@@ -148,7 +160,9 @@ struct Noted {
 };
 [[gnu::tls_model("initial-exec")]] thread_local int submit_depth = 0;  // 0: not inside a submit
 [[gnu::tls_model("initial-exec")]] thread_local std::span<const Access> submit_operands;
-thread_local std::vector<Noted> noted;
+std::vector<Noted>& noted() {
+  return per_thread<std::vector<Noted>>();
+}
 
 }  // namespace
 
@@ -204,10 +218,10 @@ bool directly_inside_submit(const Scope& scope) {
 }
 
 void note_allocated_inside(Address address, std::uint64_t bytes) {
-  noted.push_back({address, bytes, true});
+  noted().push_back({address, bytes, true});
 }
 void note_freed_inside(Address address) {
-  noted.push_back({address, 0, false});
+  noted().push_back({address, 0, false});
 }
 
 bool inside_submit() {
@@ -233,8 +247,8 @@ SubmitGuard::SubmitGuard(const Scope& scope, runtime::Session& in, std::span<con
 SubmitGuard::~SubmitGuard() {
   submit_depth = 0;
   submit_operands = {};
-  if (noted.empty()) return;
-  for (const Noted& one : noted) {
+  if (noted().empty()) return;
+  for (const Noted& one : noted()) {
     if (!one.allocated) {
       session_.pass_through_freed(one.address);
       continue;
@@ -247,7 +261,7 @@ SubmitGuard::~SubmitGuard() {
     }
     session_.passed_through(one.address, one.bytes, /*by_program=*/false);
   }
-  noted.clear();
+  noted().clear();
 }
 
 CUresult to_cuda(const Error& error) {

@@ -41,6 +41,7 @@
   X(cuStreamWaitEvent)             \
   X(cuEventCreate)                 \
   X(cuEventDestroy_v2)             \
+  X(cuEventElapsedTime)            \
   X(cuEventQuery)                  \
   X(cuEventRecord)                 \
   X(cuEventSynchronize)
@@ -239,6 +240,19 @@ Result<EventHandle> RealDevice::create_event() {
   CUevent event = nullptr;
   if (Status s = POOCH_CALL(cuEventCreate, &event, CU_EVENT_DISABLE_TIMING); !s) return s.error();
   return EventHandle{reinterpret_cast<std::uintptr_t>(event)};
+}
+
+Result<EventHandle> RealDevice::create_timing_event() {
+  CUevent event = nullptr;
+  if (Status s = POOCH_CALL(cuEventCreate, &event, CU_EVENT_DEFAULT); !s) return s.error();
+  return EventHandle{reinterpret_cast<std::uintptr_t>(event)};
+}
+
+Result<double> RealDevice::elapsed_us(EventHandle from, EventHandle to) {
+  float milliseconds = 0;
+  if (Status s = POOCH_CALL(cuEventElapsedTime, &milliseconds, vendor(from), vendor(to)); !s)
+    return s.error();
+  return 1000.0 * milliseconds;
 }
 
 Status RealDevice::destroy_event(EventHandle event) {

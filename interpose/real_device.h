@@ -36,6 +36,8 @@ class RealDevice final : public Device {
   Result<StreamHandle> create_stream() override;
   Status destroy_stream(StreamHandle stream) override;
   Result<EventHandle> create_event() override;
+  Result<EventHandle> create_timing_event() override;
+  Result<double> elapsed_us(EventHandle from, EventHandle to) override;
   Status destroy_event(EventHandle event) override;
   Status record(EventHandle event, StreamHandle stream) override;
   Status wait(StreamHandle stream, EventHandle event) override;

@@ -5,6 +5,9 @@
 #include <cublas_v2.h>
 #include <cudnn.h>
 
+#include <optional>
+#include <type_traits>
+
 #include "core/ids.h"
 #include "interpose/call_builder.h"
 #include "interpose/extent.h"
@@ -17,6 +20,8 @@ StreamHandle cudnn_stream(const Scope& scope, cudnnHandle_t handle);
 // From the first to the last element; Extent::unknown() where cuDNN does not say.
 Extent tensor_extent(const Scope& scope, cudnnTensorDescriptor_t tensor);
 Extent filter_extent(const Scope& scope, cudnnFilterDescriptor_t filter);
+// The type of its elements; none where cuDNN does not say.
+std::optional<cudnnDataType_t> tensor_type(const Scope& scope, cudnnTensorDescriptor_t tensor);
 // Is the blending factor different from zero? It is a double where `tensor` holds doubles, else a float. A
 // scalar that cannot be judged counts as different.
 bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnTensorDescriptor_t tensor);
@@ -32,6 +37,19 @@ Extent rnn_data_extent(const Scope& scope, cudnnRNNDataDescriptor_t data);
 inline Extent unknown_extent() {
   return Extent::unknown();
 }
+
+// What kind of number a blending factor is, as a trait of the call.
+enum class Scalar : std::uint8_t { zero, one, other, unknown };
+Scalar scalar_of(const Scope& scope, const void* scalar, cudnnTensorDescriptor_t tensor);
+Scalar scalar_of(const Scope& scope, const void* scalar, cudnnFilterDescriptor_t filter);
+
+// What an operation's descriptor says: a hash of it, its window and its mode.
+void add_traits(const Scope& scope, CallBuilder& call, cudnnConvolutionDescriptor_t convolution);
+void add_traits(const Scope& scope, CallBuilder& call, cudnnPoolingDescriptor_t pooling);
+void add_traits(const Scope& scope, CallBuilder& call, cudnnActivationDescriptor_t activation);
+void add_traits(const Scope& scope, CallBuilder& call, cudnnOpTensorDescriptor_t operation);
+void add_traits(const Scope& scope, CallBuilder& call, cudnnReduceTensorDescriptor_t reduction);
+void add_traits(const Scope& scope, CallBuilder& call, cudnnLRNDescriptor_t norm);
 
 // --- cuBLAS
 StreamHandle cublas_stream(const Scope& scope, cublasHandle_t handle);
@@ -50,8 +68,19 @@ inline bool host_scalar_not_zero(const cuComplex* scalar) {
 inline bool host_scalar_not_zero(const cuDoubleComplex* scalar) {
   return scalar == nullptr || scalar->x != 0 || scalar->y != 0;
 }
+template <class Real>
+Scalar scalar_of(const Real* scalar) {
+  if (scalar == nullptr) return Scalar::unknown;
+  if (!host_scalar_not_zero(scalar)) return Scalar::zero;
+  if constexpr (std::is_floating_point_v<Real>) return *scalar == 1 ? Scalar::one : Scalar::other;
+  return Scalar::other;
+}
 // By its bytes, where only a data type tells how many there are. A negative zero counts as different.
 bool host_scalar_not_zero(const void* scalar, const Extent& extent);
+inline Scalar scalar_of(const void* scalar, const Extent& extent) {
+  if (scalar == nullptr) return Scalar::unknown;
+  return host_scalar_not_zero(scalar, extent) ? Scalar::other : Scalar::zero;
+}
 
 // Operands whose element type is a parameter; Extent::unknown() for types that share bytes or came later.
 Extent typed(cudaDataType type);

@@ -7,12 +7,16 @@
 
 #include "core/bytes.h"
 #include "core/log.h"
+#include "core/per_thread.h"
+#include "cupti/link_probe.h"
 #include "runtime/address_space.h"
 #include "runtime/counting_device.h"
 #include "runtime/demand.h"
 #include "runtime/handle_pool.h"
 #include "runtime/host_arena.h"
 #include "runtime/memory_limits.h"
+#include "runtime/profiler.h"
+#include "runtime/recorder.h"
 #include "runtime/residency.h"
 #include "runtime/stream_order.h"
 #include "tracker/tracker.h"
@@ -37,12 +41,25 @@ Result<Arena> reserve_arena(Device& device) {
   }
 }
 
+std::optional<cupti::TimerChoice> timer_choice(Timer timer) {
+  switch (timer) {
+    case Timer::automatic:
+      return cupti::TimerChoice::automatic;
+    case Timer::cupti:
+      return cupti::TimerChoice::cupti;
+    case Timer::events:
+      return cupti::TimerChoice::events;
+    case Timer::none:
+      break;
+  }
+  return std::nullopt;
+}
+
 // What one submit works on, kept per thread so that a call in steady state allocates nothing.
 struct Work {
   tracker::Op op;
   std::vector<ChunkUse> uses;
 };
-thread_local Work work;
 
 }  // namespace
 
@@ -64,7 +81,9 @@ struct Session::Impl {
                         std::unique_lock<std::mutex>& lock);
   Status gather_and_make_resident(Work& w, std::unique_lock<std::mutex>& lock);
   Status order_stream(const std::vector<ChunkUse>& uses, StreamIndex stream);
+  int launch(const Call& call, Work& w, FunctionRef<int()> real, std::unique_lock<std::mutex>& lock);
   void note_use(Work& w, StreamIndex stream, bool succeeded);
+  void probe_link();
   void report_failure(const char* where, const Error& why);
   void report_full(std::uint64_t bytes);
   // What passed-through memory takes when `more` is charged too: by our own account or the device's,
@@ -78,12 +97,18 @@ struct Session::Impl {
 
   // Every change of the list of allocations, so that `find` sees it whole without the session's mutex.
   tracker::Allocation add_allocation(Address base, std::uint64_t bytes, bool managed, bool by_program) {
+    recorder.allocated({base, bytes, managed, by_program});
     const std::lock_guard leaf(allocations_mutex);
-    return tracker.allocations().add(base, bytes, managed, by_program);
+    return tracker.allocated(base, bytes, managed, by_program);
   }
   void remove_allocation(Address base) {
+    recorder.freed(base);
     const std::lock_guard leaf(allocations_mutex);
-    tracker.allocations().remove(base);
+    tracker.freed(base);
+  }
+  void publish_call_sites() {
+    if (config.call_sites && !config.report_folder.empty())
+      call_sites_wanted.store(profiler.describing(), std::memory_order_relaxed);
   }
   void publish_occupied() { occupied_bytes.store(occupied(), std::memory_order_relaxed); }
 
@@ -102,12 +127,16 @@ struct Session::Impl {
   StreamHandle out_stream{}, in_stream{};
   std::optional<Residency> residency;
   std::optional<Demand> demand;
+  Profiler profiler{device, tracker, timer_choice(config.timer)};
+  Recorder recorder;
   std::uint64_t live_bytes = 0;                  // managed allocations, rounded to pages
   std::atomic<std::uint64_t> occupied_bytes{0};  // occupied(), for queries
-  std::uint64_t outside_bytes = 0;               // what passed-through allocations are charged
-  std::uint64_t measured_outside = 0;            // what they took of the device when it was last asked
-  std::uint64_t free_at_start = 0;               // device bytes free when the session opened
+  std::atomic<bool> call_sites_wanted{false};
+  std::uint64_t outside_bytes = 0;     // what passed-through allocations are charged
+  std::uint64_t measured_outside = 0;  // what they took of the device when it was last asked
+  std::uint64_t free_at_start = 0;     // device bytes free when the session opened
   std::uint64_t measured_peak = 0, passed_since_growth = 0;
+  std::vector<LinkSample> link;
   std::uint64_t serial = 0;  // gatherings so far: the clock of staleness
   std::atomic<bool> failure_reported{false}, full_reported{false};
 };
@@ -123,6 +152,9 @@ Status Session::Impl::start() {
   free_at_start = *free;
   residency.emplace(device, order, pool, host, out_stream, in_stream);
   demand.emplace(device, order, pool, host, *residency, config.policy);
+  publish_call_sites();
+  recorder.open(config.record_file, {info.name, info.total_bytes, limits.cap, limits.host_budget,
+                                     std::string(name(config.policy))});
   return Done{};
 }
 
@@ -154,7 +186,6 @@ Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::~Session() = default;
 
 // --- reports
-// ---------------------------------------------------------------------------------------------------
 
 // The device refused something of ours. Said once: what follows is CUDA's own error in the program's own
 // calls.
@@ -171,7 +202,6 @@ void Session::Impl::report_full(std::uint64_t bytes) {
 }
 
 // --- allocation
-// ------------------------------------------------------------------------------------------------
 
 bool Session::manages(std::uint64_t bytes) const {
   return bytes >= smallest_managed;
@@ -200,7 +230,7 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   std::optional<Address> address;
   if (const auto found = s.allocate_range(rounded, address, lock); !found) return found.error();
   const tracker::Allocation made = s.add_allocation(*address, bytes, /*managed=*/true, /*by_program=*/true);
-  s.residency->open(*address, rounded, made.id, bytes);
+  s.tracker.set_backing(*address, &s.residency->open(*address, rounded, made.id, bytes));
   s.live_bytes += rounded;
   s.publish_occupied();
   return *address;
@@ -223,7 +253,6 @@ Status Session::free(Address address, std::optional<StreamHandle> stream) {
   }
   const std::uint64_t rounded = round_up(gone->bytes, page);
   s.residency->close(*s.residency->find(address), after);
-  s.tracker.freed(gone->id);
   s.remove_allocation(address);
   s.space.free(address, rounded);
   s.live_bytes -= rounded;
@@ -304,7 +333,6 @@ void Session::pass_through_freed(Address address) {
 }
 
 // --- queries
-// ---------------------------------------------------------------------------------------------------
 
 bool Session::owns(Address address) const {
   return impl_->space.contains(address);
@@ -314,8 +342,7 @@ std::optional<Extent> Session::find(Address address) const {
   if (!owns(address)) return std::nullopt;
   const std::lock_guard leaf(impl_->allocations_mutex);
   const tracker::Allocation* found = impl_->tracker.allocations().containing(address);
-  if (found == nullptr) return std::nullopt;
-  return Extent{found->base, found->bytes};
+  return found == nullptr ? std::nullopt : std::optional(Extent{found->base, found->bytes});
 }
 
 MemoryInfo Session::memory_info() const {
@@ -325,7 +352,6 @@ MemoryInfo Session::memory_info() const {
 }
 
 // --- work
-// ------------------------------------------------------------------------------------------------------
 
 Status Session::Impl::gather_and_make_resident(Work& w, std::unique_lock<std::mutex>& lock) {
   for (;;) {
@@ -333,7 +359,8 @@ Status Session::Impl::gather_and_make_resident(Work& w, std::unique_lock<std::mu
     const std::uint64_t gathering = ++serial;
     w.uses.clear();
     for (const tracker::Operand& o : w.op.operands)
-      residency->gather(*residency->find(o.base), o.offset, o.bytes, o.effect, gathering, w.uses);
+      if (o.managed)
+        residency->gather(*static_cast<Range*>(o.backing), o.offset, o.bytes, o.effect, gathering, w.uses);
     const std::uint64_t missing = Residency::missing(w.uses);
     if (missing <= pool.available()) {
       const auto resident = residency->make_resident(w.uses);
@@ -344,14 +371,15 @@ Status Session::Impl::gather_and_make_resident(Work& w, std::unique_lock<std::mu
     if (together > pool.limit())
       return Error{ErrorCode::out_of_memory,
                    fmt::format("{} needs {} at once: the smallest cap that works is {} ({} MiB); it is {}",
-                               w.op.function, format_bytes(together), format_bytes(together + pool.outside()),
-                               (together + pool.outside()) / MiB, format_bytes(limits.cap))};
+                               w.op.description.function, format_bytes(together),
+                               format_bytes(together + pool.outside()), (together + pool.outside()) / MiB,
+                               format_bytes(limits.cap))};
     if (const auto room = demand->make_room(missing, gathering, lock); !room) {
       if (room.error().code != ErrorCode::out_of_memory) return room;
-      return Error{
-          ErrorCode::out_of_memory,
-          fmt::format("{} cannot have its operands on the device: {} (cap {}, host budget {})", w.op.function,
-                      room.error().message, format_bytes(limits.cap), format_bytes(limits.host_budget))};
+      return Error{ErrorCode::out_of_memory,
+                   fmt::format("{} cannot have its operands on the device: {} (cap {}, host budget {})",
+                               w.op.description.function, room.error().message, format_bytes(limits.cap),
+                               format_bytes(limits.host_budget))};
     }
   }
 }
@@ -372,6 +400,8 @@ void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
       report_failure("fetching an operand", fetched.error());
   } else {
     tracker.launched(w.op);
+    profiler.launched();
+    publish_call_sites();
   }
   residency->used(w.uses, *mark, serial);
   for (const ChunkUse& use : w.uses)
@@ -380,7 +410,7 @@ void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
 
 int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memory) {
   Impl& s = *impl_;
-  Work& w = work;
+  Work& w = per_thread<Work>();
   std::unique_lock lock(s.mutex);
   s.tracker.resolve(call, w.op);
   if (w.op.operands.empty()) {
@@ -388,7 +418,10 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
     return launch();
   }
   const StreamIndex stream = s.order.index(call.stream);
-  Status ready = s.gather_and_make_resident(w, lock);
+  const std::uint64_t moved = s.device.counters().bytes_in + s.device.counters().bytes_out;
+  Status ready = Done{};
+  w.uses.clear();
+  if (w.op.managed) ready = s.gather_and_make_resident(w, lock);
   if (ready) ready = s.order_stream(w.uses, stream);
   if (!ready) {
     lock.unlock();
@@ -399,17 +432,29 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
     s.report_failure("making operands resident", ready.error());
     return launch();
   }
-  int status;
-  if (call.blocks) {
-    for (const ChunkUse& use : w.uses) ++use.chunk->pins;
-    lock.unlock();
-    status = launch();
-    lock.lock();
-    for (const ChunkUse& use : w.uses) --use.chunk->pins;
-  } else {
-    status = launch();
-  }
+  const bool timed = s.profiler.timing();
+  if (timed) s.profiler.begin(call.stream);
+  const int status = s.launch(call, w, launch, lock);
+  if (timed)
+    s.profiler.end(call.stream, w.op, moved != s.device.counters().bytes_in + s.device.counters().bytes_out);
   s.note_use(w, stream, status == 0);
+  if (status == 0) s.recorder.launched(call);
+  return status;
+}
+
+bool Session::wants_call_sites() const {
+  return impl_->call_sites_wanted.load(std::memory_order_relaxed);
+}
+
+// A call in which the host waits must not keep other threads out; what it uses stays where it is.
+int Session::Impl::launch(const Call& call, Work& w, FunctionRef<int()> real,
+                          std::unique_lock<std::mutex>& lock) {
+  if (!call.blocks) return real();
+  for (const ChunkUse& use : w.uses) ++use.chunk->pins;
+  lock.unlock();
+  const int status = real();
+  lock.lock();
+  for (const ChunkUse& use : w.uses) --use.chunk->pins;
   return status;
 }
 
@@ -425,6 +470,54 @@ void Session::stream_destroyed(StreamHandle stream) {
     impl_->report_failure("recording an event", retired.error());
 }
 
+// Measures the link over a chunk whose content is dead; without one it stays unknown.
+void Session::Impl::probe_link() {
+  const Chunk* best = nullptr;
+  for (const Chunk* chunk : residency->mapped())
+    if (!chunk->live && chunk->state == ChunkState::resident && chunk->pins == 0 &&
+        (best == nullptr || chunk->bytes > best->bytes))
+      best = chunk;
+  if (best == nullptr) return log::info("the link was not measured: no memory is free for it");
+  const auto host_memory = device.host_allocate(best->bytes);
+  if (!host_memory) return log::info("the link was not measured: {}", host_memory.error().message);
+  const auto samples =
+      cupti::probe_link(device, out_stream, in_stream, {best->address, *host_memory, best->bytes});
+  (void)device.host_free(*host_memory);
+  if (!samples) return log::info("the link was not measured: {}", samples.error().message);
+  for (const cupti::LinkSample& s : *samples)
+    link.push_back({s.direction == cupti::LinkSample::Direction::in, s.bytes, s.microseconds, s.both});
+}
+
+void Session::finish_profile() {
+  Impl& s = *impl_;
+  std::unique_lock lock(s.mutex);
+  const auto blocked = s.order.host_blocked();
+  const bool may_wait = blocked && !*blocked;
+  if (s.profiler.measuring() && may_wait) {
+    lock.unlock();
+    (void)s.device.synchronize_all();
+    lock.lock();
+  }
+  s.profiler.finish();
+  if (may_wait && !s.config.report_folder.empty() && s.tracker.iterations().count() > 0) s.probe_link();
+  s.recorder.finish();
+}
+
+Profile Session::profile() const {
+  const Impl& s = *impl_;
+  const std::lock_guard lock(s.mutex);
+  Profile profile;
+  profile.device = s.info.name;
+  profile.device_bytes = s.info.total_bytes;
+  profile.cap_bytes = s.limits.cap;
+  profile.host_budget_bytes = s.limits.host_budget;
+  profile.need_bytes = s.tracker.allocations().need_bytes();
+  profile.policy = name(s.config.policy);
+  profile.link = s.link;
+  s.profiler.fill(profile);
+  return profile;
+}
+
 Summary Session::summary() const {
   const Impl& s = *impl_;
   const std::lock_guard lock(s.mutex);
@@ -438,6 +531,7 @@ Summary Session::summary() const {
   summary.need_bytes = s.tracker.allocations().need_bytes();
   summary.need_managed_bytes = s.tracker.allocations().need_managed_bytes();
   summary.ops = s.tracker.ops();
+  if (s.tracker.iterations().count() > 0) summary.iterations = s.tracker.iterations().count();
   summary.evictions = s.residency->evictions();
   summary.bytes_out = s.device.counters().bytes_out;
   summary.bytes_in = s.device.counters().bytes_in;

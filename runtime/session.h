@@ -13,6 +13,7 @@
 #include "core/config.h"
 #include "core/device.h"
 #include "core/function_ref.h"
+#include "core/profile.h"
 #include "core/result.h"
 #include "core/summary.h"
 #include "runtime/memory_limits.h"
@@ -71,12 +72,19 @@ class Session {
   // use. Returns launch's own result, or `out_of_memory` where the operands cannot be made resident together.
   // Operands outside managed memory cost nothing.
   int submit(const Call& call, FunctionRef<int()> launch, int out_of_memory);
+  // Is it worth while to say where the next call comes from? False in phases that are known well enough.
+  bool wants_call_sites() const;
   // A host function or wait-value was put into `stream`: later work there may wait for the program itself.
   void note_host_blocking(StreamHandle stream);
   // The program destroys a stream it may have used: call before the driver does.
   void stream_destroyed(StreamHandle stream);
 
   Summary summary() const;
+  // What was learnt of the program. finish_profile() first waits for the last times, where no stream
+  // is held up by the program itself, and ends all measuring and recording.
+  void finish_profile();
+  // The ops' sites are as the calls gave them.
+  Profile profile() const;
 
  private:
   struct Impl;

@@ -4,11 +4,18 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "compare_command.h"
 #include "doctor.h"
+#include "explain_command.h"
+#include "graph_command.h"
+#include "plan_command.h"
+#include "record_command.h"
 #include "run_command.h"
+#include "simulate_command.h"
 
 namespace {
 
@@ -29,6 +36,13 @@ void describe_run(CLI::App& run, RunOptions& options) {
   for (auto* option : {memory, host, policy, summary, log}) without->excludes(option);
 }
 
+void describe_record(CLI::App& record, RunOptions& options, std::string& output) {
+  describe_run(record, options);
+  record.footer("The command follows --: pooch record -o train.pooch -- python train.py");
+  record.remove_option(record.get_option("--no-pooch"));
+  record.add_option("-o,--output", output, "file for the calls, to be read by pooch graph")->required();
+}
+
 void describe_doctor(CLI::App& doctor, pooch::tools::DoctorOptions& options) {
   doctor.footer("The command to look at may follow --: pooch doctor -- ./train");
   doctor.add_option("--device", options.device, "real, or soft:MODEL[:compute|timing][:memory=SIZE]")
@@ -36,6 +50,77 @@ void describe_doctor(CLI::App& doctor, pooch::tools::DoctorOptions& options) {
   doctor.add_flag("--json", options.json, "findings as JSON");
   doctor.add_option("--probe", options.probe)->group("");  // for the child that it starts
 }
+
+void describe_graph(CLI::App& graph, pooch::tools::GraphOptions& options) {
+  graph.add_option("profile", options.profile, "a profile.json, or a recording")
+      ->type_name("PROFILE")
+      ->required();
+  graph.add_option("--phase", options.phase, "id of the phase to show (the one with the most device time)");
+  auto* json = graph.add_flag("--json", options.json, "layers, maps and edges as JSON");
+  auto* dot = graph.add_flag("--dot", options.dot, "a digraph for Graphviz")->excludes(json);
+  graph.add_flag("--sites", options.sites, "where in the program each layer's ops are called")
+      ->excludes(json)
+      ->excludes(dot);
+}
+
+void describe_plan(CLI::App& plan, pooch::tools::PlanOptions& options) {
+  plan.add_option("profile", options.profile, "a profile.json")->type_name("PROFILE")->required();
+  plan.add_option("--policy", options.policy, "who decides: keep, swap-all, pooch, hybrid, …")
+      ->capture_default_str();
+  plan.add_option("--memory", options.memory, "device memory that the program may use (16GiB, 80%)")
+      ->required();
+  plan.add_option("--link-out", options.link_out, "bytes per second to the host (as measured)");
+  plan.add_option("--link-in", options.link_in, "bytes per second to the device (as measured)");
+  plan.add_option("--phase", options.phase, "id of the phase (the one with the most device time)");
+  plan.add_option("--seed", options.seed, "of searches that draw numbers")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  plan.add_option("--backing", options.backing, "remap or alias")->capture_default_str();
+  plan.add_option("-o,--output", options.output, "file for the plan")->required();
+}
+
+void describe_simulate(CLI::App& simulate, pooch::tools::SimulateOptions& options) {
+  simulate.footer(
+      "The command follows --: pooch simulate --device soft:v100-pcie3 --memory 16GiB -- train --iterations "
+      "8 "
+      "--json\nWhat it writes on stdout is not shown. It tells the images per iteration as \"batch\" in a "
+      "line "
+      "of JSON.");
+  simulate.add_option("--device", options.device, "soft:MODEL[:timing][:memory=SIZE]")->required();
+  simulate.add_option("--memory", options.memory, "device memory that the command may use (16GiB, 80%)")
+      ->required();
+  simulate.add_option("--policy", options.policy, "a policy's name, or all")->capture_default_str();
+  simulate.add_flag("--json", options.json, "the rows as JSON");
+}
+
+// The commands that work on plans.
+struct PlanTools {
+  pooch::tools::PlanOptions plan_options;
+  pooch::tools::SimulateOptions simulate_options;
+  std::string explained, first, second;
+  CLI::App *plan, *explain, *compare, *simulate;
+
+  explicit PlanTools(CLI::App& app)
+      : plan(app.add_subcommand("plan", "a plan from a profile")),
+        explain(app.add_subcommand("explain", "what a plan does with every map, and why")),
+        compare(app.add_subcommand("compare", "where two plans differ")),
+        simulate(app.add_subcommand("simulate", "what each policy would make of a command, without a GPU")) {
+    describe_plan(*plan, plan_options);
+    explain->add_option("plan", explained, "a plan's file")->type_name("PLAN")->required();
+    compare->add_option("a", first, "a plan's file")->type_name("A")->required();
+    compare->add_option("b", second, "another one")->type_name("B")->required();
+    describe_simulate(*simulate, simulate_options);
+  }
+  // The exit code, where one of them was asked for.
+  std::optional<int> run(const std::vector<std::string>& command) {
+    if (plan->parsed()) return pooch::tools::plan_command(plan_options);
+    if (explain->parsed()) return pooch::tools::explain_command(explained);
+    if (compare->parsed()) return pooch::tools::compare_command(first, second);
+    if (!simulate->parsed() || command.empty()) return std::nullopt;
+    simulate_options.command = command;
+    return pooch::tools::simulate_command(simulate_options);
+  }
+};
 
 }  // namespace
 
@@ -55,6 +140,13 @@ int main(int argc, char** argv) {
   describe_run(run, options);
   CLI::App& doctor = *app.add_subcommand("doctor", "can pooch do its work here? findings and their cures");
   describe_doctor(doctor, doctor_options);
+  std::string recording;
+  CLI::App& record = *app.add_subcommand("record", "runs a command with pooch and keeps its calls in a file");
+  describe_record(record, options, recording);
+  pooch::tools::GraphOptions graph_options;
+  CLI::App& graph = *app.add_subcommand("graph", "the network that a profile or a recording holds");
+  describe_graph(graph, graph_options);
+  PlanTools plans(app);
   try {
     app.parse(std::vector<std::string>(std::make_reverse_iterator(mark), all.rend()));
   } catch (const CLI::Success& wanted) {  // help or version
@@ -64,9 +156,13 @@ int main(int argc, char** argv) {
     return pooch::tools::exit_bad_usage;
   }
   if (doctor.parsed()) return pooch::tools::doctor_command(doctor_options);
+  if (graph.parsed()) return pooch::tools::graph_command(graph_options);
+  if (const auto code = plans.run(options.command)) return *code;
   if (options.command.empty()) {
-    fmt::print(stderr, "pooch: error: run: no command: it goes after --\n");
+    const std::string wanted = app.get_subcommands().front()->get_name();
+    fmt::print(stderr, "pooch: error: {}: no command: it goes after --\n", wanted);
     return pooch::tools::exit_bad_usage;
   }
+  if (record.parsed()) return pooch::tools::record_command({options, recording});
   return pooch::tools::run_command(options);
 }

@@ -2,9 +2,10 @@
 
 namespace pooch::tracker {
 
-const Allocation& Allocations::add(Address base, std::uint64_t bytes, bool managed, bool by_program) {
+const Allocation& Allocations::add(Address base, std::uint64_t bytes, bool managed, bool by_program,
+                                   std::uint64_t born) {
   remove(base);  // the driver handed out an address whose free passed us by
-  const Allocation made{AllocationId{++last_id_}, base, bytes, managed, by_program};
+  const Allocation made{AllocationId{++last_id_}, base, bytes, managed, by_program, born};
   if (by_program) {
     live_ += bytes;
     if (managed) live_managed_ += bytes;

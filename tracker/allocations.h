@@ -11,14 +11,18 @@ namespace pooch::tracker {
 struct Allocation {
   AllocationId id;
   Address base;
-  std::uint64_t bytes;  // as requested
-  bool managed;         // pooch moves it; otherwise the real driver serves it
-  bool by_program;      // counts as need; false for what CUDA's own libraries take for themselves
+  std::uint64_t bytes;      // as requested
+  bool managed;             // pooch moves it; otherwise the real driver serves it
+  bool by_program;          // counts as need; false for what CUDA's own libraries take for themselves
+  std::uint64_t born;       // ops that the program had submitted by then
+  void* backing = nullptr;  // whatever the one who moves it keeps for it
 };
 
 class Allocations {
  public:
-  const Allocation& add(Address base, std::uint64_t bytes, bool managed, bool by_program);
+  const Allocation& add(Address base, std::uint64_t bytes, bool managed, bool by_program,
+                        std::uint64_t born = 0);
+  void set_backing(Address base, void* backing) { by_address_.find(base)->second.backing = backing; }
   // The allocation that starts at `base` is no more. False if there is none.
   bool remove(Address base);
   // The live allocation that contains `address`, or nullptr. Valid until the next add or remove.

@@ -1,37 +1,116 @@
 #include "tracker/tracker.h"
 
 #include <algorithm>
+#include <bit>
+
+#include "core/hash.h"
 
 namespace pooch::tracker {
+namespace {
+
+// The tensor that the call is about: the largest that it changes.
+Shape result_shape(const Call& call) {
+  const Access* largest = nullptr;
+  for (const Access& access : call.accesses) {
+    if (access.shape.rank == 0 || !changes_content(access.effect)) continue;
+    if (largest == nullptr || access.bytes > largest->bytes) largest = &access;
+  }
+  return largest == nullptr ? Shape{} : largest->shape;
+}
+
+}  // namespace
+
+const Allocation& Tracker::allocated(Address base, std::uint64_t bytes, bool managed, bool by_program) {
+  const Allocation& made = allocations_.add(base, bytes, managed, by_program, steps_);
+  log_.add_allocation({steps_, made.id, bytes, managed, true});
+  return made;
+}
+
+void Tracker::freed(Address base) {
+  const Allocation* gone = allocations_.starting_at(base);
+  if (gone == nullptr) return;
+  versions_.erase(gone->id);
+  log_.add_allocation({steps_, gone->id, gone->bytes, gone->managed, false});
+  allocations_.remove(base);
+}
+
+std::uint32_t Tracker::ordinal(StreamHandle stream) {
+  const auto found = std::find(streams_.begin(), streams_.end(), stream);
+  if (found != streams_.end()) return static_cast<std::uint32_t>(found - streams_.begin());
+  streams_.push_back(stream);
+  return static_cast<std::uint32_t>(streams_.size() - 1);
+}
 
 void Tracker::resolve(const Call& call, Op& op) {
-  op.function = call.function;
-  op.kind = call.kind;
   op.operands.clear();
+  op.sources.clear();
+  op.managed = false;
   for (const Access& access : call.accesses) {
     if (access.bytes == 0) continue;
     const Allocation* owner = allocations_.containing(access.address);
-    if (owner == nullptr || !owner->managed) continue;
+    if (owner == nullptr) continue;
     const std::uint64_t offset = access.address - owner->base;
-    op.operands.push_back(
-        {owner->id, owner->base, offset, std::min(access.bytes, owner->bytes - offset), access.effect});
+    op.operands.push_back({owner->id, owner->base, offset, std::min(access.bytes, owner->bytes - offset),
+                           access.effect, owner->managed, owner->born, owner->backing});
+    op.managed |= owner->managed;
+  }
+  if (op.operands.empty()) return;
+  op.step = !call.trial && !is_host_copy(call.kind);
+  op.stream = ordinal(call.stream);
+  op.description = {call.function, call.kind, call.mode, {}, {}, {}, call.site};
+  op.local_key =
+      mix(mix(mix(hash(call.function), static_cast<std::uint64_t>(call.kind)), call.traits), op.stream);
+  for (const Operand& o : op.operands)
+    op.local_key =
+        mix(op.local_key, o.offset ^ std::rotl(o.bytes, 20) ^ std::rotl(std::uint64_t(o.effect), 60));
+  find_sources(op);
+  if (!op.step) return;
+  op.description.shape = result_shape(call);
+  if (call.filter != nullptr) op.description.filter = *call.filter;
+  if (call.window != nullptr) op.description.window = *call.window;
+}
+
+void Tracker::find_sources(Op& op) const {
+  for (std::uint32_t i = 0; i < op.operands.size(); ++i) {
+    const Operand& o = op.operands[i];
+    if (!needs_content(o.effect)) continue;
+    const auto found = versions_.find(o.allocation);
+    if (found == versions_.end()) continue;
+    found->second.each(o.offset, o.bytes, [&](std::uint64_t offset, std::uint64_t bytes, Producer producer) {
+      op.sources.push_back({i, offset, bytes, producer});
+    });
   }
 }
 
 void Tracker::launched(const Op& op) {
   if (op.operands.empty()) return;
-  const OpNumber number{++ops_};
+  ++ops_;
+  const Producer producer = op.step ? Producer::step(steps_) : Producer::beside(steps_);
   // Scratch first: an operand that is also written otherwise keeps its content.
   for (const Operand& o : op.operands)
     if (!leaves_content(o.effect)) versions_[o.allocation].kill(o.offset, o.bytes);
   for (const Operand& o : op.operands)
     if (changes_content(o.effect) && leaves_content(o.effect))
-      versions_[o.allocation].write(o.offset, o.bytes, number);
+      versions_[o.allocation].write(o.offset, o.bytes, producer);
+  if (op.step) {
+    log_.add_step({op.local_key, op.stream, 0, 0, 0, 0, op.description}, op.operands, op.sources);
+    ++steps_;
+    iterations_.push(completed_);
+  } else if (is_host_copy(op.description.kind)) {
+    log_.add_copy({steps_, host_copies_, op.description.kind == OpKind::copy_in, op.stream, op.operands[0]});
+    ++host_copies_;
+  }
 }
 
 bool Tracker::live(AllocationId id, std::uint64_t offset, std::uint64_t bytes) const {
   const auto found = versions_.find(id);
   return found != versions_.end() && found->second.live(offset, bytes);
+}
+
+std::span<const Iteration> Tracker::take_completed() {
+  taken_.clear();
+  taken_.swap(completed_);
+  return taken_;
 }
 
 }  // namespace pooch::tracker

@@ -10,47 +10,62 @@
 #include "core/call.h"
 #include "core/ids.h"
 #include "tracker/allocations.h"
+#include "tracker/iterations.h"
+#include "tracker/op_log.h"
 #include "tracker/versions.h"
 
 namespace pooch::tracker {
 
-// A region of a managed allocation and what the op does to it.
-struct Operand {
-  AllocationId allocation;
-  Address base;  // the allocation's
-  std::uint64_t offset, bytes;
-  Effect effect;
-};
-
-// One call with its operands resolved; only those in managed allocations.
+// One call with its operands resolved to live allocations.
 struct Op {
-  std::string_view function;
-  OpKind kind;
+  Description description;
+  std::uint64_t local_key = 0;  // equal for calls that are alike but for their addresses and producers
+  std::uint32_t stream = 0;     // ordinal of the stream by first use
+  bool step = false;            // counts as the program's own work
+  bool managed = false;         // some operand is
   std::vector<Operand> operands;
+  std::vector<Source> sources;  // of the operands whose old content matters
 };
 
 class Tracker {
  public:
-  Allocations& allocations() { return allocations_; }
   const Allocations& allocations() const { return allocations_; }
+  // `by_program`: see Allocation.
+  const Allocation& allocated(Address base, std::uint64_t bytes, bool managed, bool by_program);
+  void set_backing(Address base, void* backing) { allocations_.set_backing(base, backing); }
+  // The allocation that starts at `base` is no more, and its content is dead. Nothing if there is none.
+  void freed(Address base);
 
-  // Resolves the call's addresses into `op` (its storage is reused). An access that runs past its allocation
-  // is cut at the end; one outside managed memory is left out.
+  // Resolves the call into `op` (its storage is reused). An access that runs past its allocation is cut at
+  // the end; one outside of every allocation is left out.
   void resolve(const Call& call, Op& op);
-  // The op was launched: its effects hold from now on, under the next op number.
+  // The op was launched: its effects hold from now on. Logged where a log is kept.
   void launched(const Op& op);
-  // The allocation's content is dead.
-  void freed(AllocationId id) { versions_.erase(id); }
 
   // Does any byte of the region have a meaning?
   bool live(AllocationId id, std::uint64_t offset, std::uint64_t bytes) const;
 
-  std::uint64_t ops() const { return ops_; }
+  std::uint64_t ops() const { return ops_; }  // launched with operands, steps or not
+  StepIndex steps() const { return steps_; }
+  std::uint64_t host_copies() const { return host_copies_; }
+
+  const OpLog& log() const { return log_; }
+  const Iterations& iterations() const { return iterations_; }
+  // Those that have become known to be complete since the last call, in order; see Iterations::push.
+  std::span<const Iteration> take_completed();
 
  private:
+  std::uint32_t ordinal(StreamHandle stream);
+  void find_sources(Op& op) const;
+
   Allocations allocations_;
   std::unordered_map<AllocationId, Versions> versions_;
-  std::uint64_t ops_ = 0;
+  std::vector<StreamHandle> streams_;
+  std::uint64_t ops_ = 0, host_copies_ = 0;
+  StepIndex steps_ = 0;
+  OpLog log_;
+  Iterations iterations_{log_};
+  std::vector<Iteration> completed_, taken_;
 };
 
 }  // namespace pooch::tracker

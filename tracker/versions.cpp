@@ -39,7 +39,7 @@ void Versions::kill(std::uint64_t offset, std::uint64_t bytes) {
   versions_.erase(first, last);
 }
 
-void Versions::write(std::uint64_t offset, std::uint64_t bytes, OpNumber producer) {
+void Versions::write(std::uint64_t offset, std::uint64_t bytes, Producer producer) {
   if (bytes == 0) return;
   // The common case by far: one tensor per allocation, written whole again.
   if (versions_.size() == 1 && versions_[0].offset >= offset && end_of(versions_[0]) <= offset + bytes) {

@@ -1,8 +1,19 @@
-"""cuBLASLt. No wrapper yet: cuBLAS and cuDNN call it as well, each by its own way."""
+"""cuBLASLt: matrices by layout descriptors; the rest of a product, its epilogue's operands too, is in a descriptor.
 
-from spec.language import Library, Spec
+cuBLAS and cuDNN call it as well, inside of calls that have rows or are seen below.
+"""
 
-spec = Spec(Library(name="cublaslt", soname="libcublasLt.so.13"))
+from spec.language import Library, Spec, overwrite, read, read_write, scratch
+
+spec = Spec(
+    Library(
+        name="cublaslt",
+        soname="libcublasLt.so.13",
+        header="cublasLt.h",
+        missing="CUBLAS_STATUS_NOT_INITIALIZED",
+        out_of_memory="CUBLAS_STATUS_ALLOC_FAILED",
+    )
+)
 seen_below, passthrough = spec.seen_below, spec.passthrough
 
 TYPES = "ACC BII BSB BSS CCC DDD HHH HSH HSS KCC KCK SSS TSS TST VCC VCV ZZZ"
@@ -13,11 +24,52 @@ def each(pattern, types=TYPES):
     return " ".join(pattern.replace("{}", letters) for letters in types.split())
 
 
-seen_below(
-    "cublasLtMatmul cublasLtMatrixTransform",
-    """matrices, bias, auxiliary output and scales of the descriptor are parameters of its kernels, which arrive as bare
-    launches; a kernel that reaches a matrix only through a tensor map is the exception: see cuTensorMapEncodeTiled of
-    the driver""",
+def matrix(layout):
+    return f"lt_matrix(scope, {layout})"
+
+
+def held(attribute, how="lt_pointer"):
+    """An address in the product's descriptor; null where it is not used so."""
+    return f"{how}(scope, computeDesc, CUBLASLT_MATMUL_DESC_{attribute}_POINTER)"
+
+
+def epilogue(attribute):
+    """Bias and auxiliary matrix go in or come out, as the epilogue says."""
+    return [
+        read("unknown_extent()", at=held(attribute, "lt_read_by_epilogue")),
+        read_write("unknown_extent()", at=held(attribute, "lt_written_by_epilogue")),
+    ]
+
+
+spec.row(
+    "cublasLtMatmul",
+    kind="gemm",
+    stream="stream",
+    alpha=read("lt_alpha(scope, computeDesc)"),
+    A=read(matrix("Adesc")),
+    B=read(matrix("Bdesc")),
+    beta=read("lt_beta(scope, computeDesc)"),
+    C=read("lt_blended(scope, computeDesc, beta, Cdesc)"),
+    D=overwrite("lt_result(scope, computeDesc, Ddesc)"),
+    workspace=scratch("workspaceSizeInBytes"),
+    also=[
+        *epilogue("BIAS"),
+        *epilogue("EPILOGUE_AUX"),
+        *(read("unknown_extent()", at=held(f"{name}_SCALE")) for name in "A B C D EPILOGUE_AUX".split()),
+        *(read_write("unknown_extent()", at=held(name)) for name in "AMAX_D EPILOGUE_AUX_AMAX D_OUT_SCALE".split()),
+    ],
+    hazard="accumulates in_place",
+)
+spec.row(
+    "cublasLtMatrixTransform",
+    kind="blas",
+    stream="stream",
+    alpha=read("lt_alpha(scope, transformDesc)"),
+    A=read(matrix("Adesc")),
+    beta=read("lt_beta(scope, transformDesc)"),
+    B=read("lt_blended(scope, transformDesc, beta, Bdesc)"),
+    C=overwrite(matrix("Cdesc")),
+    hazard="in_place",
 )
 seen_below(
     each("cublasLt{}Matmul")

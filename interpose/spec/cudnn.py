@@ -317,10 +317,16 @@ row(
 )
 
 # --- other normalisations
-row("cudnnLRNCrossChannelForward", kind="elementwise", stream="handle", x=read("xDesc"), y=blended("yDesc"))
+row(
+    "cudnnLRNCrossChannelForward",
+    kind="response_norm_forward",
+    stream="handle",
+    x=read("xDesc"),
+    y=blended("yDesc"),
+)
 row(
     "cudnnLRNCrossChannelBackward",
-    kind="elementwise",
+    kind="response_norm_backward",
     stream="handle",
     y=read("yDesc"),
     dy=read("dyDesc"),
@@ -360,7 +366,7 @@ row(
 )
 row(
     "cudnnDropoutForward",
-    kind="elementwise",
+    kind="dropout_forward",
     stream="handle",
     hazard="dropout_states reserve_space in_place",
     x=read("xdesc"),
@@ -370,7 +376,7 @@ row(
 )
 row(
     "cudnnDropoutBackward",
-    kind="elementwise",
+    kind="dropout_backward",
     stream="handle",
     hazard="in_place",
     dy=read("dydesc"),

@@ -44,6 +44,8 @@ const cudnnTensorDescriptor_t yDesc, void *y, void *space, unsigned long spaceBy
   call.add(space, spaceBytes, Effect::scratch);
   call.add(y, tensor_extent(scope, yDesc), scalar_not_zero(scope, beta, yDesc) ? Effect::read_write : \
 Effect::overwrite);
+  call.trait(scalar_of(scope, beta, xDesc));
+  call.trait(spaceBytes);
   return call.submit(FULL, launch);
 }"""
 

@@ -1,5 +1,7 @@
 #include "softgpu/driver/api.h"
 
+#include <pthread.h>
+
 namespace softgpu {
 
 Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(called), m(machine()) {
@@ -17,7 +19,10 @@ Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(
     return;
   }
   number = ++m->statistics.api_calls;
+  began = m->scheduler.now;
+  noted = activity_feed().wants(activity_calls);
   m->scheduler.now += m->model().api + (cost != nullptr ? m->model().*cost : 0);
+  if (noted) m->scheduler.now += m->model().profiled_call;
   const std::vector<Context*>& stack = context_stack();
   context = stack.empty() ? nullptr : stack.back();
   if (m->violations.sticky() && (needs & even_after_error) == 0) {
@@ -29,6 +34,20 @@ Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(
       status = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
   }
+}
+
+Call::~Call() {
+  if (!noted) return;
+  activity_feed().note({name, static_cast<std::uint32_t>(number), began, m->scheduler.now, status});
+}
+
+WorkActivity Call::activity(ActivityKinds kind) const {
+  WorkActivity activity = {};
+  activity.kind = kind;
+  activity.correlation = static_cast<std::uint32_t>(number);
+  activity.context = static_cast<std::uint32_t>(context->id);
+  activity.thread = static_cast<std::uint32_t>(pthread_self());
+  return activity;
 }
 
 Work Call::work() const {

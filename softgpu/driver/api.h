@@ -9,6 +9,7 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include "softgpu/driver/activity.h"
 #include "softgpu/driver/machine.h"
 
 // Defines an exported function, and a hidden name for the very same code, which proc_address.cpp uses: a
@@ -29,6 +30,9 @@ enum Needs : unsigned {
 class Call {
  public:
   explicit Call(const char* name, unsigned needs = needs_context, Nanoseconds Model::*cost = nullptr);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
 
   CUresult status = CUDA_SUCCESS;  // where not success, return it at once
   const char* name;
@@ -36,10 +40,14 @@ class Call {
   Machine* m = nullptr;
   Context* context = nullptr;
   Lock lock;
+  bool noted = false;  // for a profiler, at its end
+  Nanoseconds began = 0;
 
   Memory::Caller caller() const { return {name, number, context}; }
   Access host_access() const { return m->scheduler.host_access(name, number); }
   Work work() const;
+  // What is noted of its work while a profiler listens.
+  WorkActivity activity(ActivityKinds kind) const;
   // The result of a call that has waited for the device.
   CUresult waited() const { return m->violations.sticky() ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS; }
 };

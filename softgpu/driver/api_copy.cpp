@@ -51,6 +51,7 @@ class Copy {
     choose_engine(work);
     const bool staged = stage(work);
     if (!staged) work.run = mover(m_.compute(), to_, from_, work.copies);
+    if (activity_feed().wants(activity_copies)) note(async, work);
     m_.scheduler.submit(call_.lock, stream, std::move(work));
     if (!host_waits(async, staged)) return CUDA_SUCCESS;
     m_.scheduler.wait(call_.lock, stream);
@@ -109,6 +110,20 @@ class Copy {
     } else {
       work.duration = m_.cost.copy_host(total_);
     }
+  }
+
+  void note(bool async, Work& work) const {
+    const auto side = [](Place place) {
+      return place == Place::device   ? CopySide::device
+             : place == Place::pinned ? CopySide::pinned
+                                      : CopySide::pageable;
+    };
+    WorkActivity activity = call_.activity(activity_copies);
+    activity.async = async;
+    activity.bytes = total_;
+    activity.from = side(from_);
+    activity.to = side(to_);
+    activity_feed().follow(work, activity);
   }
 
   // A small pageable source may change after the call.

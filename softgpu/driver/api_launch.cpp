@@ -1,4 +1,5 @@
 // Kernel launches. Parameters are copied at the call, whichever form they come in.
+#include <algorithm>
 #include <cstring>
 
 #include "softgpu/driver/api.h"
@@ -9,6 +10,7 @@ namespace {
 
 struct Grid {
   unsigned grid[3], block[3], shared;
+  bool cooperative = false;
 };
 
 // A launch's own copy of its parameters.
@@ -64,6 +66,16 @@ bool grid_fits(const Grid& g) {
          std::uint64_t{g.block[0]} * g.block[1] * g.block[2] <= 1024;
 }
 
+void note(const Call& call, const char* kernel, const Grid& g, Work& work) {
+  WorkActivity activity = call.activity(activity_kernels);
+  activity.name = kernel;
+  std::copy_n(g.grid, 3, activity.grid);
+  std::copy_n(g.block, 3, activity.block);
+  activity.shared_bytes = g.shared;
+  activity.cooperative = g.cooperative;
+  activity_feed().follow(work, activity);
+}
+
 CUresult launch(const char* name, bool per_thread, CUfunction function, const Grid& grid, CUstream in,
                 void** params, void** extra) {
   SOFTGPU_CALL(name, needs_context, &Model::launch);
@@ -83,6 +95,7 @@ CUresult launch(const char* name, bool per_thread, CUfunction function, const Gr
   if (m.compute()) {
     work.run = [run = kernel->entry->run, parameters] { run(parameters->pointers.data()); };
   }
+  if (activity_feed().wants(activity_kernels)) note(call, kernel->name, grid, work);
   ++m.statistics.kernels;
   m.scheduler.submit(call.lock, stream, std::move(work));
   return CUDA_SUCCESS;
@@ -119,10 +132,10 @@ SOFTGPU_EXPORT(cuLaunchKernelEx_ptsz)
 SOFTGPU_EXPORT(cuLaunchCooperativeKernel)
 (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
  CUstream s, void** params) {
-  return launch(__func__, false, f, Grid{{gx, gy, gz}, {bx, by, bz}, shared}, s, params, nullptr);
+  return launch(__func__, false, f, Grid{{gx, gy, gz}, {bx, by, bz}, shared, true}, s, params, nullptr);
 }
 SOFTGPU_EXPORT(cuLaunchCooperativeKernel_ptsz)
 (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
  CUstream s, void** params) {
-  return launch(__func__, true, f, Grid{{gx, gy, gz}, {bx, by, bz}, shared}, s, params, nullptr);
+  return launch(__func__, true, f, Grid{{gx, gy, gz}, {bx, by, bz}, shared, true}, s, params, nullptr);
 }

@@ -21,7 +21,7 @@ void fill(std::uint64_t address, std::uint64_t pitch, Value value, std::size_t w
 
 template <typename Value>
 CUresult set(const char* name, bool per_thread, CUdeviceptr address, std::size_t pitch, Value value,
-             std::size_t width, std::size_t height, CUstream in) {
+             std::size_t width, std::size_t height, CUstream in, bool async) {
   SOFTGPU_CALL(name, needs_context, &Model::copy_submit);
   const StreamPtr stream = m.stream(in, per_thread, call.context);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -47,6 +47,14 @@ CUresult set(const char* name, bool per_thread, CUdeviceptr address, std::size_t
     work.touches.push_back({address + i * pitch, width * sizeof(Value), TouchKind::write});
   }
   if (m.compute() || on_host) work.run = [=] { fill(address, pitch, value, width, height); };
+  if (activity_feed().wants(activity_sets)) {
+    WorkActivity activity = call.activity(activity_sets);
+    activity.async = async;
+    activity.bytes = width * height * sizeof(Value);
+    activity.value = value;
+    activity.to = on_host ? CopySide::pinned : CopySide::device;
+    activity_feed().follow(work, activity);
+  }
   m.scheduler.submit(call.lock, stream, std::move(work));
   return CUDA_SUCCESS;
 }
@@ -56,31 +64,31 @@ CUresult set(const char* name, bool per_thread, CUdeviceptr address, std::size_t
 // The four entry points of one width: plain and asynchronous, each with its per-thread variant.
 #define SOFTGPU_SET(bits, type)                                                                          \
   SOFTGPU_EXPORT(cuMemsetD##bits##_v2)(CUdeviceptr at, type value, size_t n) {                           \
-    return set<type>(__func__, false, at, 0, value, n, 1, nullptr);                                      \
+    return set<type>(__func__, false, at, 0, value, n, 1, nullptr, false);                               \
   }                                                                                                      \
   SOFTGPU_EXPORT(cuMemsetD##bits##_v2_ptds)(CUdeviceptr at, type value, size_t n) {                      \
-    return set<type>(__func__, true, at, 0, value, n, 1, nullptr);                                       \
+    return set<type>(__func__, true, at, 0, value, n, 1, nullptr, false);                                \
   }                                                                                                      \
   SOFTGPU_EXPORT(cuMemsetD##bits##Async)(CUdeviceptr at, type value, size_t n, CUstream s) {             \
-    return set<type>(__func__, false, at, 0, value, n, 1, s);                                            \
+    return set<type>(__func__, false, at, 0, value, n, 1, s, true);                                      \
   }                                                                                                      \
   SOFTGPU_EXPORT(cuMemsetD##bits##Async_ptsz)(CUdeviceptr at, type value, size_t n, CUstream s) {        \
-    return set<type>(__func__, true, at, 0, value, n, 1, s);                                             \
+    return set<type>(__func__, true, at, 0, value, n, 1, s, true);                                       \
   }                                                                                                      \
   SOFTGPU_EXPORT(cuMemsetD2D##bits##_v2)(CUdeviceptr at, size_t pitch, type value, size_t w, size_t h) { \
-    return set<type>(__func__, false, at, pitch, value, w, h, nullptr);                                  \
+    return set<type>(__func__, false, at, pitch, value, w, h, nullptr, false);                           \
   }                                                                                                      \
   SOFTGPU_EXPORT(cuMemsetD2D##bits##_v2_ptds)                                                            \
   (CUdeviceptr at, size_t pitch, type value, size_t w, size_t h) {                                       \
-    return set<type>(__func__, true, at, pitch, value, w, h, nullptr);                                   \
+    return set<type>(__func__, true, at, pitch, value, w, h, nullptr, false);                            \
   }                                                                                                      \
   SOFTGPU_EXPORT(cuMemsetD2D##bits##Async)                                                               \
   (CUdeviceptr at, size_t pitch, type value, size_t w, size_t h, CUstream s) {                           \
-    return set<type>(__func__, false, at, pitch, value, w, h, s);                                        \
+    return set<type>(__func__, false, at, pitch, value, w, h, s, true);                                  \
   }                                                                                                      \
   SOFTGPU_EXPORT(cuMemsetD2D##bits##Async_ptsz)                                                          \
   (CUdeviceptr at, size_t pitch, type value, size_t w, size_t h, CUstream s) {                           \
-    return set<type>(__func__, true, at, pitch, value, w, h, s);                                         \
+    return set<type>(__func__, true, at, pitch, value, w, h, s, true);                                   \
   }
 
 SOFTGPU_SET(8, unsigned char)

@@ -1,4 +1,5 @@
 #include "softgpu/driver/machine.h"
+#include "softgpu/per_thread.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -46,8 +47,7 @@ void at_exit() {
 
 // One per thread and context: what 0 means in the per-thread variants.
 std::map<Context*, StreamPtr>& thread_streams() {
-  thread_local std::map<Context*, StreamPtr> streams;
-  return streams;
+  return per_thread<std::map<Context*, StreamPtr>>();
 }
 
 }  // namespace
@@ -144,8 +144,7 @@ CUresult start_machine() {
 }
 
 std::vector<Context*>& context_stack() {
-  thread_local std::vector<Context*> stack;
-  return stack;
+  return per_thread<std::vector<Context*>>();
 }
 
 }  // namespace softgpu

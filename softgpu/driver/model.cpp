@@ -60,6 +60,7 @@ void read_costs(const json& costs, Model& m) {
   m.module = get("module");
   m.host_function = get("host_function");
   m.pin_call = get("pin_call");
+  m.profiled_call = costs.value("profiled_call", m.profiled_call);
   m.pin_per_byte = costs.at("pin_per_gb").get<double>() / 1e9;
 }
 

@@ -73,9 +73,10 @@ SOFTGPU_EXPORT(cuGetProcAddress_v2)
   return look_up(name, out, version, flags, status);
 }
 
-// The vendor's private tables: none.
+// The vendor's private tables: none. Ours, for libcupti.
 SOFTGPU_EXPORT(cuGetExportTable)(const void** out, const CUuuid* id) {
   if (out == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = nullptr;
-  return CUDA_ERROR_NOT_FOUND;
+  const bool ours = std::memcmp(id, &softgpu::activity_table_id, sizeof *id) == 0;
+  *out = ours ? &softgpu::activity_table() : nullptr;
+  return ours ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

@@ -6,17 +6,17 @@ import pathlib
 import re
 import sys
 
-CUDA = {"cuda.h", "cudaProfiler.h", "vector_types.h", "cudaTypedefs.h", "cuda_runtime.h", "cuda_runtime_api.h", "cudnn.h", "cublas_v2.h", "cublas_api.h"}
+CUDA = {"cuda.h", "cudaProfiler.h", "vector_types.h", "cudaTypedefs.h", "cuda_runtime.h", "cuda_runtime_api.h", "cudnn.h", "cublas_v2.h", "cublas_api.h", "cublasLt.h"}
 # folder: (own project folders or single headers it may include, third-party headers by prefix)
 LAYERS = {
     "core": (["core/"], ["fmt/", "nlohmann/"]),
     "tracker": (["tracker/", "core/"], ["fmt/"]),
-    "policy": (["policy/", "core/"], ["fmt/"]),
+    "policy": (["policy/", "core/"], ["fmt/", "tbb/", "glpk.h"]),
     "cupti": (["cupti/", "core/"], ["fmt/", "cupti.h"]),
     "runtime": (["runtime/", "core/", "tracker/", "cupti/"], ["fmt/"]),
     "interpose": (["interpose/", "core/", "runtime/session.h"], ["fmt/", *CUDA]),
-    "softgpu": (["softgpu/"], ["fmt/", "nlohmann/", "dnnl.hpp", "oneapi/dnnl/", "cblas.h", "openblas_config.h", "omp.h", *CUDA]),
-    "tools": (["tools/", "core/", "tracker/", "policy/"], ["fmt/", "nlohmann/", "CLI/"]),
+    "softgpu": (["softgpu/"], ["fmt/", "nlohmann/", "dnnl.hpp", "oneapi/dnnl/", "cblas.h", "openblas_config.h", "omp.h", "cupti.h", *CUDA]),
+    "tools": (["tools/", "core/", "tracker/", "policy/"], ["fmt/", "nlohmann/", "CLI/", "zstd.h"]),
     "examples": (["examples/"], ["fmt/", "nlohmann/", "CLI/", "zlib.h", *CUDA]),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -129,6 +129,10 @@ FAKE CUresult cuEventCreate(CUevent* event, unsigned int) {
 FAKE CUresult cuEventDestroy_v2(CUevent) {
   return CUDA_SUCCESS;
 }
+FAKE CUresult cuEventElapsedTime(float* milliseconds, CUevent, CUevent) {
+  *milliseconds = 0;
+  return CUDA_SUCCESS;
+}
 FAKE CUresult cuEventQuery(CUevent) {
   return CUDA_SUCCESS;
 }

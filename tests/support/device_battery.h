@@ -139,6 +139,23 @@ TEST_P(DeviceBattery, AnEventThatWasNeverRecordedIsFinished) {
   EXPECT_TRUE(*device_->finished(event_));
 }
 
+TEST_P(DeviceBattery, TimingEventsMeasureWhatLiesBetweenThem) {
+  const PhysicalHandle handle = *device_->create(page);
+  back(base_, handle);
+  const EventHandle begin = *device_->create_timing_event(), end = *device_->create_timing_event();
+  EXPECT_TRUE(device_->record(begin, stream_));
+  EXPECT_TRUE(device_->copy_in(base_, host_, page, stream_));
+  EXPECT_TRUE(device_->record(end, stream_));
+  finish(stream_);
+  const auto forwards = device_->elapsed_us(begin, end), backwards = device_->elapsed_us(end, begin);
+  ASSERT_TRUE(forwards && backwards);
+  EXPECT_GT(*forwards, 0);
+  EXPECT_NEAR(*forwards, -*backwards, 1);
+  for (const EventHandle event : {begin, end}) EXPECT_TRUE(device_->destroy_event(event));
+  EXPECT_TRUE(device_->unmap(base_, page));
+  EXPECT_TRUE(device_->destroy(handle));
+}
+
 TEST_P(DeviceBattery, NothingIsBeingCaptured) {
   EXPECT_FALSE(*device_->capturing(stream_));
 }

@@ -45,6 +45,8 @@ class FaultyDevice final : public Device {
   Result<StreamHandle> create_stream() override { return inner_.create_stream(); }
   Status destroy_stream(StreamHandle stream) override { return inner_.destroy_stream(stream); }
   Result<EventHandle> create_event() override { return inner_.create_event(); }
+  Result<EventHandle> create_timing_event() override { return inner_.create_timing_event(); }
+  Result<double> elapsed_us(EventHandle from, EventHandle to) override { return inner_.elapsed_us(from, to); }
   Status destroy_event(EventHandle event) override { return inner_.destroy_event(event); }
   Status record(EventHandle event, StreamHandle stream) override { return inner_.record(event, stream); }
   Status wait(StreamHandle stream, EventHandle event) override {

@@ -12,9 +12,9 @@ Status LazyDevice::complain(std::string what) {
   return Error{ErrorCode::device, std::move(what), 700};
 }
 
-void LazyDevice::launch(StreamHandle stream, std::function<void()> work) {
+void LazyDevice::launch(StreamHandle stream, std::function<void()> work, double microseconds) {
   const Lock lock(mutex_);
-  queues_[stream].push_back({std::move(work), {}, {}});
+  queues_[stream].push_back({std::move(work), {}, {}, microseconds});
 }
 
 void LazyDevice::block(StreamHandle stream) {
@@ -45,6 +45,7 @@ Result<StreamHandle> LazyDevice::create_stream() {
 Status LazyDevice::destroy_event(EventHandle event) {
   const Lock lock(mutex_);
   events_.erase(event);
+  stamps_.erase(event);
   return Done{};
 }
 
@@ -69,6 +70,8 @@ bool LazyDevice::step() {
   const Task task = std::move(queue.front());
   queue.pop_front();
   if (task.work) task.work();
+  clock_us_ += task.microseconds;
+  if (task.stamp) *task.stamp = clock_us_;
   if (task.raise) *task.raise = true;
   return true;
 }
@@ -163,11 +166,32 @@ Result<EventHandle> LazyDevice::create_event() {
   return event;
 }
 
+Result<EventHandle> LazyDevice::create_timing_event() {
+  const Lock lock(mutex_);
+  const auto event = create_event();
+  stamps_[*event] = nullptr;
+  return event;
+}
+
+Result<double> LazyDevice::elapsed_us(EventHandle from, EventHandle to) {
+  const Lock lock(mutex_);
+  for (const EventHandle event : {from, to}) {
+    const auto timed = stamps_.find(event);
+    if (timed == stamps_.end() || !timed->second)
+      return complain("elapsed time of an event without timing, or that was never recorded").error();
+    if (!*events_.at(event)) return Error{ErrorCode::device, "the event has not happened yet", 600};
+  }
+  // As the driver answers: in float milliseconds.
+  return 1000.0 * static_cast<float>((*stamps_.at(to) - *stamps_.at(from)) / 1000);
+}
+
 Status LazyDevice::record(EventHandle event, StreamHandle stream) {
   const Lock lock(mutex_);
   Flag flag = std::make_shared<bool>(false);
   events_.at(event) = flag;
-  queues_[stream].push_back({{}, {}, flag});
+  const auto timed = stamps_.find(event);
+  if (timed != stamps_.end()) timed->second = std::make_shared<double>();
+  queues_[stream].push_back({{}, {}, flag, 0, timed != stamps_.end() ? timed->second : nullptr});
   return Done{};
 }
 

@@ -21,8 +21,9 @@ class LazyDevice : public Device {
  public:
   explicit LazyDevice(std::uint64_t memory, unsigned seed = 1) : memory_(memory), random_(seed) {}
 
-  // The program's side: work in a stream, and what it did wrong so far (illegal accesses, rules broken).
-  void launch(StreamHandle stream, std::function<void()> work);
+  // The program's side: work in a stream, and what it did wrong so far (illegal accesses, rules broken). Work
+  // takes time of a clock that all streams share.
+  void launch(StreamHandle stream, std::function<void()> work, double microseconds = 1);
   // `bytes` at `at`, or nullptr (and a complaint) where they are not mapped with access by one handle.
   std::byte* translate(Address at, std::uint64_t bytes);
   void drain();
@@ -33,6 +34,7 @@ class LazyDevice : public Device {
   std::uint64_t created_bytes() const { return created_; }
   std::uint64_t peak_bytes() const { return peak_; }
   std::uint64_t waits() const { return waits_; }  // calls of wait()
+  std::size_t events() const { return events_.size(); }
 
   Result<std::uint64_t> free_bytes() override;
   // Memory that somebody took besides, as a driver does for what it packs loosely.
@@ -50,6 +52,8 @@ class LazyDevice : public Device {
   Result<StreamHandle> create_stream() override;
   Status destroy_stream(StreamHandle stream) override { return Done{}; }
   Result<EventHandle> create_event() override;
+  Result<EventHandle> create_timing_event() override;
+  Result<double> elapsed_us(EventHandle from, EventHandle to) override;
   Status destroy_event(EventHandle event) override;
   Status record(EventHandle event, StreamHandle stream) override;
   Status wait(StreamHandle stream, EventHandle event) override;
@@ -66,6 +70,8 @@ class LazyDevice : public Device {
     std::function<void()> work;  // one of the three
     Flag wait_for;
     Flag raise;
+    double microseconds = 0;
+    std::shared_ptr<double> stamp = nullptr;  // gets the clock when it is raised
   };
   struct Mapping {
     std::uint64_t bytes;
@@ -88,6 +94,8 @@ class LazyDevice : public Device {
   std::uintptr_t next_ = 100;
   std::map<StreamHandle, std::deque<Task>> queues_;
   std::map<EventHandle, Flag> events_;
+  std::map<EventHandle, std::shared_ptr<double>> stamps_;  // of events with timing; null until recorded
+  double clock_us_ = 0;
   std::map<StreamHandle, Flag> gates_;
   std::map<Address, Mapping> mappings_;
   std::map<PhysicalHandle, Physical> physical_;

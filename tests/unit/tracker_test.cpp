@@ -42,7 +42,7 @@ TEST(Versions, AgreeWithAnArrayOfProducersOnRandomWrites) {
       if (kill)
         versions.kill(offset, length);
       else
-        versions.write(offset, length, OpNumber{op});
+        versions.write(offset, length, Producer::step(op - 1));
       std::fill_n(bytes.begin() + static_cast<long>(offset), length, kill ? 0 : op);
 
       std::vector<std::uint64_t> seen(size, 0);
@@ -50,8 +50,7 @@ TEST(Versions, AgreeWithAnArrayOfProducersOnRandomWrites) {
       for (const Version& v : versions.all()) {
         ASSERT_GE(v.offset, end) << "regions are disjoint and in order";
         end = v.offset + v.bytes;
-        std::fill_n(seen.begin() + static_cast<long>(v.offset), v.bytes,
-                    static_cast<std::uint64_t>(v.producer));
+        std::fill_n(seen.begin() + static_cast<long>(v.offset), v.bytes, v.producer.index() + 1);
       }
       ASSERT_EQ(seen, bytes) << "seed " << seed << " op " << op;
       const std::uint64_t probe = random() % size, width = 1 + random() % (size - probe);
@@ -65,10 +64,8 @@ TEST(Versions, AgreeWithAnArrayOfProducersOnRandomWrites) {
 
 TEST(Tracker, CutsAnAccessAtTheEndOfItsAllocationAndLeavesOutStrangers) {
   Tracker tracker;
-  const auto id = tracker.allocations().add(Address{1000}, 100, true, true).id;
-  tracker.allocations().add(Address{5000}, 100, false, true);
+  const auto id = tracker.allocated(Address{1000}, 100, true, true).id;
   const Access accesses[] = {{Address{1040}, 500, Effect::overwrite},
-                             {Address{5000}, 10, Effect::read},
                              {Address{9000}, 10, Effect::read},
                              {Address{1000}, 0, Effect::read}};
   Op op;
@@ -85,7 +82,7 @@ TEST(Tracker, CutsAnAccessAtTheEndOfItsAllocationAndLeavesOutStrangers) {
 
 TEST(Tracker, ScratchHasNoMeaningAfterwards) {
   Tracker tracker;
-  const auto id = tracker.allocations().add(Address{1000}, 100, true, true).id;
+  const auto id = tracker.allocated(Address{1000}, 100, true, true).id;
   const auto run = [&](Effect effect) {
     const Access access{Address{1000}, 100, effect};
     Op op;

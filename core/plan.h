@@ -1,0 +1,75 @@
+// What to do in every iteration of a phase: each feature map's class, and the actions that carry it out, as
+// ordered lists between ops. Written as JSON that a person can read; the planner writes it, the executor
+// follows it, `pooch explain` shows it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+
+namespace pooch {
+
+enum class MapClass : std::uint8_t {
+  keep,       // stays on the device
+  swap,       // goes to the host after its last use in forward, comes back before its first in backward
+  recompute,  // is dropped, and made again by replaying ops
+};
+std::string_view name(MapClass of);
+
+enum class Backing : std::uint8_t {
+  remap,  // handles move from map to map as the iteration proceeds
+  alias,  // every address keeps the place that the plan gave it; addresses whose lives do not meet share one
+};
+std::string_view name(Backing backing);
+
+struct PlanMap {
+  std::uint32_t map = 0;     // its number in the actions
+  std::string name;          // of the feature map, as in the profile's graph
+  std::uint32_t buffer = 0;  // index into PhaseProfile::buffers
+  std::uint64_t bytes = 0;   // of the whole map
+  MapClass of = MapClass::keep;
+  std::uint64_t moved = 0;       // swap: bytes from the map's start that go and come; the rest stays
+  std::vector<std::int32_t> by;  // recompute: positions of the ops that make it again
+  std::string why;
+  double cost_ms = 0;  // what its class adds to the iteration, all other maps being as planned
+  MapClass alternative = MapClass::keep;      // the best other class, keep excepted
+  std::optional<double> alternative_cost_ms;  // empty: it cannot be had, or was not tried
+};
+
+struct PlanAction {
+  enum class Kind : std::uint8_t { evict, prefetch, drop, replay };
+  Kind kind = Kind::evict;
+  std::uint32_t subject = 0;  // a map's number; replay: the position of the op
+
+  friend bool operator==(const PlanAction&, const PlanAction&) = default;
+};
+std::string_view name(PlanAction::Kind kind);
+
+struct Plan {
+  int schema = 1;
+  std::string phase, device, policy;
+  std::uint64_t cap = 0;  // bytes of device memory that it was made for
+  std::uint64_t seed = 0;
+  Backing backing = Backing::alias;
+  double in_core_ms = 0;  // were there memory enough
+  double predicted_ms = 0;
+  std::optional<double> bound_ms;  // no plan of this kind can be faster; empty: not computed
+  std::uint64_t peak = 0;          // bytes of device memory
+  std::uint64_t host_bytes = 0;    // of all swapped maps
+  std::vector<PlanMap> maps;       // ascending numbers
+  using Actions = std::map<std::int32_t, std::vector<PlanAction>>;
+  Actions before, after;  // by position, in order
+};
+
+std::string to_json(const Plan& plan);
+// Error: invalid_argument with the path of the value that is wrong or missing and what it is. A plan that is
+// returned is consistent: every swapped map goes and comes back once, in that order; every recomputed one is
+// dropped once and made again afterwards; nothing else moves.
+Result<Plan> plan_from_json(std::string_view text);
+
+}  // namespace pooch

@@ -1,0 +1,189 @@
+#include "cupti/cupti_timer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/log.h"
+
+namespace pooch::cupti {
+namespace {
+
+// Kernels as they come (the other kind, KERNEL, puts them one after another). External ids are written with
+// API records only, so the calls of driver and runtime are recorded too.
+constexpr CUpti_ActivityKind kinds[] = {
+    CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
+    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+    CUPTI_ACTIVITY_KIND_MEMCPY,
+    CUPTI_ACTIVITY_KIND_MEMSET,
+    CUPTI_ACTIVITY_KIND_DRIVER,
+    CUPTI_ACTIVITY_KIND_RUNTIME,
+};
+
+// None is enabled; CUPTI wants a function.
+void CUPTIAPI no_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
+
+#define POOCH_CUPTI(library, function, ...) (library).check((library).function(__VA_ARGS__), #function)
+
+}  // namespace
+
+Result<std::unique_ptr<OpTimer>> CuptiTimer::open(std::size_t buffer_bytes) {
+  const auto library = open_cupti();
+  if (!library) return library.error();
+  std::unique_ptr<CuptiTimer> timer(new CuptiTimer(**library));
+  if (Status s = timer->start(buffer_bytes); !s) return s.error();
+  return std::unique_ptr<OpTimer>(std::move(timer));
+}
+
+CuptiTimer::~CuptiTimer() {
+  std::vector<OpTime> unwanted;
+  (void)stop(unwanted);
+}
+
+// The subscription comes first: it is what tells that another profiler is at work, and keeps others away.
+Status CuptiTimer::start(std::size_t buffer_bytes) {
+  char holder[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = {};
+  CUpti_SubscriberParams params = {};
+  params.structSize = CUpti_SubscriberParams_STRUCT_SIZE;
+  params.subscriberName = "pooch";
+  params.oldSubscriberName = holder;
+  params.oldSubscriberSize = sizeof holder;
+  const CUptiResult subscribed = cupti_.cuptiSubscribe_v2(&subscriber_, no_callback, nullptr, &params);
+  if (subscribed == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+    subscriber_ = nullptr;
+    return Error{ErrorCode::not_supported,
+                 fmt::format("CUPTI is in use by {}", holder[0] != '\0' ? holder : "another profiler")};
+  }
+  if (Status s = cupti_.check(subscribed, "cuptiSubscribe_v2"); !s) {
+    subscriber_ = nullptr;
+    return s;
+  }
+  // CUPTI's own buffers beside the device's memory rather than in it: we are here because it is short. Where
+  // it does not know the attribute or comes too late for it, they are in the device.
+  std::uint8_t pinned = 1;
+  std::size_t bytes = sizeof pinned;
+  (void)cupti_.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED, &bytes,
+                                         &pinned);
+  RecordInbox::instance().open(cupti_.cuptiActivityGetNextRecord, buffer_bytes);
+  if (Status s =
+          POOCH_CUPTI(cupti_, cuptiActivityRegisterCallbacks, RecordInbox::request, RecordInbox::complete);
+      !s) {
+    return s;
+  }
+  for (const CUpti_ActivityKind kind : kinds) {
+    if (Status s = POOCH_CUPTI(cupti_, cuptiActivityEnable, kind); !s) return s;
+    enabled_.push_back(kind);
+  }
+  return Done{};
+}
+
+Status CuptiTimer::begin(std::uint64_t op, StreamHandle) {
+  if (stopped_) return Error{ErrorCode::internal, "an op was begun in a timer that has stopped"};
+  return POOCH_CUPTI(cupti_, cuptiActivityPushExternalCorrelationId, RecordInbox::op_kind, op);
+}
+
+Status CuptiTimer::end(std::uint64_t op, StreamHandle) {
+  std::uint64_t popped = op;
+  if (Status s = POOCH_CUPTI(cupti_, cuptiActivityPopExternalCorrelationId, RecordInbox::op_kind, &popped);
+      !s)
+    return s;
+  if (popped == op) return Done{};
+  return Error{ErrorCode::internal, fmt::format("op {} ended where op {} had begun", op, popped)};
+}
+
+void CuptiTimer::fetch() {
+  Delivery delivery = RecordInbox::instance().take();
+  for (const OpCall& call : delivery.calls) op_of_[call.correlation] = call.op;
+  unmatched_.insert(unmatched_.end(), delivery.work.begin(), delivery.work.end());
+  untimed_ += delivery.untimed;
+  cut_ = cut_ || delivery.cut;
+}
+
+// Work and calls come in any order. What belongs to no op stays; it ends with the timer.
+void CuptiTimer::match() {
+  std::erase_if(unmatched_, [this](const DeviceWork& work) {
+    const auto op = op_of_.find(work.correlation);
+    if (op == op_of_.end()) return false;
+    if (given_.count(op->second) != 0) return ++late_ > 0;
+    if (!zero_ns_) zero_ns_ = work.start_ns;
+    const auto [at, fresh] = spans_.try_emplace(op->second, Span{work.start_ns, work.end_ns, work.stream, 0});
+    Span& span = at->second;
+    span.start_ns = std::min(span.start_ns, work.start_ns);
+    span.end_ns = std::max(span.end_ns, work.end_ns);
+    span.round = round_;
+    std::uint64_t& newest = newest_ns_[work.stream];
+    newest = std::max(newest, work.start_ns);
+    return true;
+  });
+}
+
+// Later work of its stream has come, so that its own has ended.
+bool CuptiTimer::followed(const Span& span) const {
+  const auto newest = newest_ns_.find(span.stream);
+  return newest != newest_ns_.end() && newest->second >= span.end_ns;
+}
+
+void CuptiTimer::give(std::uint64_t op, const Span& span, std::vector<OpTime>& into) {
+  const auto microseconds = [this](std::uint64_t ns) {
+    return static_cast<double>(static_cast<std::int64_t>(ns - *zero_ns_)) / 1000;
+  };
+  into.push_back({op, microseconds(span.start_ns), microseconds(span.end_ns)});
+  given_.insert(op);
+}
+
+// How many records an op will have is not known. It is taken for whole when later work of its stream has
+// come, and nothing more of its own since the last time: CUPTI gives buffers of several threads back in any
+// order.
+Status CuptiTimer::collect(std::vector<OpTime>& into) {
+  if (stopped_) return Done{};
+  ++round_;
+  if (Status s = POOCH_CUPTI(cupti_, cuptiActivityFlushAll, 0); !s) return s;
+  fetch();
+  match();
+  std::erase_if(spans_, [&](const auto& entry) {
+    const auto& [op, span] = entry;
+    const bool whole = span.round < round_ && followed(span);
+    if (whole) give(op, span, into);
+    return whole;
+  });
+  return Done{};
+}
+
+void CuptiTimer::disable() {
+  for (const CUpti_ActivityKind kind : enabled_) {
+    if (Status s = POOCH_CUPTI(cupti_, cuptiActivityDisable, kind); !s) log::debug("{}", s.error().message);
+  }
+  enabled_.clear();
+}
+
+// cuptiFinalize is not called: it is safe only where no other thread is inside CUDA or CUPTI (it is meant for
+// the exit of an API callback), and it waits for every context. Without kinds and subscriber nothing is
+// recorded.
+Status CuptiTimer::stop(std::vector<OpTime>& last) {
+  if (std::exchange(stopped_, true)) return Done{};
+  if (subscriber_ == nullptr) return Done{};
+  Status flushed = Done{};
+  if (!enabled_.empty()) {
+    flushed = POOCH_CUPTI(cupti_, cuptiActivityFlushAll, 0);
+    disable();
+    // Takes our buffers back, with what had not finished marked so.
+    if (Status s = POOCH_CUPTI(cupti_, cuptiActivityFlushAll, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED); !s)
+      flushed = s;
+  }
+  fetch();
+  match();
+  for (const auto& [op, span] : spans_) {
+    if (!cut_ || followed(span)) give(op, span, last);
+  }
+  std::size_t dropped = 0;
+  if (cupti_.cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) != CUPTI_SUCCESS) dropped = 0;
+  if (dropped + untimed_ > 0) log::warn("CUPTI lost {} records: some ops have no time", dropped + untimed_);
+  if (late_ > 0) log::debug("CUPTI gave {} records of ops that had been taken for whole", late_);
+  RecordInbox::instance().close();
+  spans_.clear();
+  unmatched_.clear();
+  op_of_.clear();
+  const Status gone = POOCH_CUPTI(cupti_, cuptiUnsubscribe, std::exchange(subscriber_, nullptr));
+  return flushed ? gone : flushed;
+}
+
+}  // namespace pooch::cupti

@@ -1,0 +1,246 @@
+// A time that no plan can beat, by a linear program over a relaxation with memory at every segment.
+//
+// Long phases are cut into runs of segments, and maps that live, leave and return in the same runs are one.
+// Maps may be swapped and recomputed in fractions; replays cost only the ops that write to the map's own
+// memory, need no other map and no workspace, and may happen at any time before the map's return; copies are
+// one stream of bytes each way. Per map: s, r (fractions swapped and recomputed). Per segment p: e (time in
+// addition to its own, before it starts), O and I (bytes that have left and come back by its end).
+//
+//   minimise     sum e
+//   link         O[p] - O[p-1] <= rate_out (us[p] + e[p]),  I likewise
+//   order        O[p] <= sum of B s over maps with leaves <= p;  I[p] <= O[p]
+//   return       I[p-1] + rate_in e[p] >= sum of B s over maps with returns <= p
+//   replay       e[0] + ... + e[p] >= sum of c r over maps with returns <= p
+//   memory       what is made and not away, less O[p-1] + rate_out e[p] - I[p-1], fits beside base[p]
+#include <glpk.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "policy/decide.h"
+
+namespace pooch::policy {
+namespace {
+
+constexpr double unit = 1e9;  // bytes; times are in milliseconds
+constexpr std::size_t most_points = 220;
+
+// One map, or several that no run of segments tells apart.
+struct Bundle {
+  double size = 0;
+  double replay_ms = 0;  // of all; at the rate of its cheapest
+  bool droppable = false;
+  std::vector<std::uint32_t> maps;
+  std::int32_t made = 0, leaves = 0, returns = 0, ends = 0;  // segments: the weakest of its maps
+};
+
+struct Point {
+  double ms = 0;
+  std::int32_t first = 0, last = 0;  // segments
+  std::int32_t tight = 0;            // the one whose memory is constrained
+};
+
+class Program {
+ public:
+  Program(const Problem& problem, const Rules& rules) : problem_(problem), rules_(rules) {}
+
+  // Microseconds in addition to the compute time.
+  double solve() {
+    choose_points();
+    if (points_.empty()) return 0;
+    choose_bundles();
+    lp_.reset(glp_create_prob());
+    glp_term_out(GLP_OFF);
+    glp_set_obj_dir(lp_.get(), GLP_MIN);
+    columns();
+    for (std::size_t p = 0; p < points_.size(); ++p) rows_of(p);
+    glp_load_matrix(lp_.get(), static_cast<int>(rows_.size()) - 1, rows_.data(), cols_.data(),
+                    values_.data());
+    glp_smcp parameters;
+    glp_init_smcp(&parameters);
+    parameters.presolve = GLP_ON;
+    parameters.meth = GLP_DUALP;
+    parameters.it_lim = 50'000;  // not time: equal problems have equal bounds
+    if (glp_simplex(lp_.get(), &parameters) != 0 || glp_get_status(lp_.get()) != GLP_OPT) return 0;
+    solved_ = true;
+    return 1e3 * std::max(0.0, glp_get_obj_val(lp_.get()));
+  }
+
+  // The fractions as a choice: of several maps, as many, spread evenly; of a single one, the larger part.
+  Choice rounded() const {
+    Choice choice = all(problem_, Class::keep);
+    if (!solved_) return choice;
+    for (int b = 0; b < maps(); ++b) {
+      const double s = glp_get_col_prim(lp_.get(), swapped(b)),
+                   r = glp_get_col_prim(lp_.get(), recomputed(b));
+      double swaps = 0.5, replays = 0.5;
+      for (const std::uint32_t m : bundles_[b].maps) {
+        swaps += s, replays += r;
+        if (replays >= 1) {
+          choice.of[m] = Class::recompute, replays -= 1;
+          if (swaps >= 1.5) swaps -= 1;
+        } else if (swaps >= 1) {
+          choice.of[m] = Class::swap, swaps -= 1;
+        }
+      }
+    }
+    return choice;
+  }
+
+ private:
+  struct Free {
+    void operator()(glp_prob* lp) const { glp_delete_prob(lp); }
+  };
+
+  // Segments in runs; of each, the one with the most memory if nothing left.
+  void choose_points() {
+    const std::size_t n = problem_.segments.size(),
+                      run = std::max<std::size_t>(1, (n + most_points - 1) / most_points);
+    std::vector<double> change(n + 1, 0), live(n);
+    for (const MovableMap& map : problem_.maps) {
+      change[map.made] += static_cast<double>(map.bytes);
+      change[map.ends + 1] -= static_cast<double>(map.bytes);
+    }
+    double sum = 0;
+    for (std::size_t s = 0; s < n; ++s)
+      live[s] = (sum += change[s]) + static_cast<double>(problem_.segments[s].base);
+    if (*std::max_element(live.begin(), live.end()) <= static_cast<double>(rules_.cap)) return;
+    for (std::size_t first = 0; first < n; first += run) {
+      Point point;
+      point.first = point.tight = static_cast<std::int32_t>(first);
+      point.last = static_cast<std::int32_t>(std::min(n, first + run)) - 1;
+      for (std::int32_t s = point.first; s <= point.last; ++s) {
+        point.ms += problem_.segments[s].us / 1e3;
+        if (live[s] > live[point.tight]) point.tight = s;
+      }
+      points_.push_back(point);
+    }
+  }
+
+  // Maps with equal relations to every run's first, last and tight segment: all that the rows ask for.
+  void choose_bundles() {
+    std::vector<std::int32_t> marks;
+    for (const Point& point : points_)
+      marks.insert(marks.end(), {point.first, point.tight, point.tight + 1, point.last + 1});
+    std::sort(marks.begin(), marks.end());
+    const auto mark = [&](std::int32_t s) {
+      return std::upper_bound(marks.begin(), marks.end(), s) - marks.begin();
+    };
+    using Key = std::array<std::ptrdiff_t, 5>;
+    std::map<Key, std::size_t> numbers;
+    for (std::uint32_t m = 0; m < problem_.maps.size(); ++m) {
+      const MovableMap& map = problem_.maps[m];
+      const Key key{mark(map.made), mark(map.leaves), mark(map.returns), mark(map.ends), map.droppable};
+      const auto [at, is_new] = numbers.try_emplace(key, bundles_.size());
+      if (is_new) bundles_.push_back({0, 0, map.droppable, {}, map.made, map.leaves, map.returns, map.ends});
+      Bundle& bundle = bundles_[at->second];
+      const double more = static_cast<double>(map.bytes) / unit, rate = map.replay_us / 1e3 / more;
+      const double least = bundle.size > 0 ? std::min(rate, bundle.replay_ms / bundle.size) : rate;
+      bundle.maps.push_back(m);
+      bundle.size += more;
+      bundle.replay_ms = least * bundle.size;
+    }
+  }
+
+  int maps() const { return static_cast<int>(bundles_.size()); }
+  int swapped(int map) const { return 1 + map; }
+  int recomputed(int map) const { return 1 + maps() + map; }
+  int extra(std::size_t p) const { return 1 + 2 * maps() + static_cast<int>(p); }
+  int out(std::size_t p) const { return extra(points_.size()) + static_cast<int>(p); }
+  int in(std::size_t p) const { return out(points_.size()) + static_cast<int>(p); }
+  double size(int map) const { return bundles_[map].size; }
+
+  void columns() {
+    glp_add_cols(lp_.get(), in(points_.size()) - 1);
+    for (int m = 0; m < maps(); ++m) {
+      glp_set_col_bnds(lp_.get(), swapped(m), GLP_DB, 0, 1);
+      glp_set_col_bnds(lp_.get(), recomputed(m), bundles_[m].droppable ? GLP_DB : GLP_FX, 0,
+                       bundles_[m].droppable ? 1 : 0);
+      add({{swapped(m), 1}, {recomputed(m), 1}}, 1);
+    }
+    for (std::size_t p = 0; p < points_.size(); ++p) {
+      for (const int column : {extra(p), out(p), in(p)}) glp_set_col_bnds(lp_.get(), column, GLP_LO, 0, 0);
+      glp_set_obj_coef(lp_.get(), extra(p), 1);
+    }
+  }
+
+  using Terms = std::vector<std::pair<int, double>>;
+  // terms <= most
+  void add(const Terms& terms, double most) {
+    const int row = glp_add_rows(lp_.get(), 1);
+    glp_set_row_bnds(lp_.get(), row, GLP_UP, 0, most);
+    for (const auto& [column, value] : terms) {
+      if (value == 0) continue;
+      rows_.push_back(row);
+      cols_.push_back(column);
+      values_.push_back(value);
+    }
+  }
+
+  // A point stands for a run of segments: every limit is the weakest over its segments.
+  void rows_of(std::size_t p) {
+    const Point& point = points_[p];
+    const double rate_out = 1e3 / (problem_.out.us_per_byte * unit),
+                 rate_in = 1e3 / (problem_.in.us_per_byte * unit);
+    const bool first = p == 0;
+    // With a run of several segments, a part of it may pass before what happens at its tight one.
+    const double inside = point.first == point.last ? 0 : point.ms;
+    Terms link_out{{out(p), 1}, {extra(p), -rate_out}}, link_in{{in(p), 1}, {extra(p), -rate_in}};
+    if (!first) link_out.emplace_back(out(p - 1), -1), link_in.emplace_back(in(p - 1), -1);
+    add(link_out, rate_out * point.ms);
+    add(link_in, rate_in * point.ms);
+    add({{in(p), 1}, {out(p), -1}}, 0);
+
+    Terms order{{out(p), 1}}, returned{{extra(p), -rate_in}}, replay;
+    if (!first) returned.emplace_back(in(p - 1), -1);
+    for (std::size_t q = 0; q <= p; ++q) replay.emplace_back(extra(q), -1);
+    Terms memory{{extra(p), -rate_out}};
+    if (!first) memory.emplace_back(out(p - 1), -1), memory.emplace_back(in(p - 1), 1);
+    double room =
+        (static_cast<double>(rules_.cap) - static_cast<double>(problem_.segments[point.tight].base)) / unit;
+    bool returns_here = false;
+    for (int m = 0; m < maps(); ++m) {
+      const Bundle& map = bundles_[m];
+      if (map.leaves <= point.last) order.emplace_back(swapped(m), -size(m));
+      if (map.returns <= point.last) {
+        returned.emplace_back(swapped(m), size(m));
+        replay.emplace_back(recomputed(m), map.replay_ms);
+        returns_here |= map.returns >= point.first;
+      }
+      if (map.made > point.tight || map.ends < point.tight) {
+        continue;  // gone: what it moved has left and come back, which O and I both count
+      }
+      room -= size(m);
+      if (map.leaves < point.tight && point.tight < map.returns) memory.emplace_back(recomputed(m), -size(m));
+    }
+    add(order, 0);
+    if (returns_here) add(returned, rate_in * inside), add(replay, 0);
+    add(memory, room + rate_out * inside);
+  }
+
+  const Problem& problem_;
+  const Rules& rules_;
+  std::vector<Point> points_;
+  std::vector<Bundle> bundles_;
+  bool solved_ = false;
+  std::unique_ptr<glp_prob, Free> lp_;
+  std::vector<int> rows_{0}, cols_{0};
+  std::vector<double> values_{0};
+};
+
+}  // namespace
+
+double lower_bound(const Problem& problem, const Rules& rules) {
+  return std::max(in_core_us(problem), problem.compute_us + Program(problem, rules).solve());
+}
+
+Choice relaxed_choice(const Problem& problem, const Rules& rules) {
+  Program program(problem, rules);
+  program.solve();
+  return program.rounded();
+}
+
+}  // namespace pooch::policy

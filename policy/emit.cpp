@@ -1,0 +1,147 @@
+// A decision as a plan: actions by position, and for every map why it is what it is.
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+
+#include "policy/decide.h"
+
+namespace pooch::policy {
+namespace {
+
+constexpr std::size_t most_simulated_steps = 50'000'000;  // for all alternatives together
+
+MapClass plan_class(Class of) {
+  return static_cast<MapClass>(of);
+}
+static_assert(static_cast<int>(MapClass::recompute) == static_cast<int>(Class::recompute));
+static_assert(static_cast<int>(MapClass::swap) == static_cast<int>(Class::swap));
+
+// What a map's class costs, and what the other way of leaving the device would: times against the same plan
+// with the map on the device at no cost in memory.
+struct Costs {
+  double mine = 0;
+  Class other = Class::keep;
+  std::optional<double> others;
+};
+
+Costs costs_of(const Problem& problem, const Decision& decision, std::uint32_t map, double us,
+               Simulator& simulator) {
+  Costs costs;
+  Choice trial = decision.choice;
+  if (!trial.part.empty()) trial.part[map] = 0;
+  double free_us = us;
+  simulator.rules() = decision.rules;
+  if (decision.choice.of[map] != Class::keep) {
+    trial.of[map] = Class::keep;
+    simulator.rules().cap += problem.maps[map].bytes;
+    free_us = simulator.run(trial).us;
+    costs.mine = std::max(0.0, us - free_us);
+    simulator.rules() = decision.rules;
+  }
+  for (const Class other : {Class::swap, Class::recompute}) {
+    if (other == decision.choice.of[map] || possible(problem.maps[map], other) != other) continue;
+    trial.of[map] = other;
+    const Outcome outcome = simulator.run(trial);
+    if (!outcome.feasible()) continue;
+    const double cost = std::max(0.0, outcome.us - free_us);
+    if (!costs.others || cost < *costs.others) costs.others = cost, costs.other = other;
+  }
+  return costs;
+}
+
+std::string why(const Problem& problem, const Choice& choice, std::uint32_t m, const Costs& costs,
+                double waited_ms) {
+  const MovableMap& map = problem.maps[m];
+  const std::string other = costs.others ? fmt::format("; {} would cost {:.2f} ms",
+                                                       name(plan_class(costs.other)), *costs.others / 1e3)
+                                         : "";
+  if (choice.of[m] == Class::keep) return "fits" + other;
+  if (choice.of[m] == Class::recompute)
+    return fmt::format("replayed in {:.2f} ms{}", costs.mine / 1e3, other);
+  const double link_ms =
+      (problem.out.us(choice.swapped(problem, m)) + problem.in.us(choice.swapped(problem, m))) / 1e3;
+  const std::string part = choice.swapped(problem, m) < map.bytes ? "a part; " : "";
+  const std::string hidden =
+      waited_ms > 0.005 ? fmt::format("compute waits {:.2f} of {:.2f} ms on the link", waited_ms, link_ms)
+                        : fmt::format("{:.2f} ms on the link, hidden behind compute", link_ms);
+  return part + hidden + other;
+}
+
+void write_actions(const Problem& problem, const Choice& choice, const Schedule& schedule, Plan& plan) {
+  std::size_t next = 0;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule.steps.size()); ++i) {
+    const Step& step = schedule.steps[i];
+    auto& before = plan.before[problem.segments[step.segment].first];
+    for (; next < schedule.fetches.size() && schedule.fetches[next].trigger <= i; ++next) {
+      before.push_back({PlanAction::Kind::prefetch, schedule.fetches[next].map});
+    }
+    if (step.replay != nowhere)
+      before.push_back({PlanAction::Kind::replay, static_cast<std::uint32_t>(step.replay)});
+    if (before.empty()) plan.before.erase(problem.segments[step.segment].first);
+  }
+  for (std::int32_t s = 0; s <= problem.last_segment(); ++s) {
+    for (const std::uint32_t m : problem.by_leave[s]) {
+      if (choice.of[m] == Class::keep) continue;
+      const auto kind = choice.of[m] == Class::swap ? PlanAction::Kind::evict : PlanAction::Kind::drop;
+      plan.after[problem.segments[s].last].push_back({kind, m});
+    }
+  }
+}
+
+// Simulated in parallel; left out where that would take too long.
+std::vector<Costs> all_costs(const Problem& problem, const Decision& decision, double us) {
+  std::vector<Costs> costs(problem.maps.size());
+  if (costs.size() * problem.segments.size() * 3 > most_simulated_steps) {
+    for (std::size_t m = 0; m < costs.size(); ++m) {
+      if (decision.choice.of[m] == Class::recompute) costs[m].mine = problem.maps[m].replay_us;
+    }
+    return costs;
+  }
+  constexpr std::size_t lanes = 8;
+  tbb::parallel_for(std::size_t{0}, lanes, [&](std::size_t lane) {
+    Simulator simulator(problem, decision.rules);
+    for (std::size_t m = lane; m < costs.size(); m += lanes) {
+      costs[m] = costs_of(problem, decision, static_cast<std::uint32_t>(m), us, simulator);
+    }
+  });
+  return costs;
+}
+
+}  // namespace
+
+Plan write_plan(const Problem& problem, const Decision& decision, std::string_view policy) {
+  Simulator simulator(problem, decision.rules);
+  Trace trace;
+  const Outcome outcome = simulator.run(decision.choice, &trace);
+  Plan plan;
+  plan.policy = policy;
+  plan.in_core_ms = in_core_us(problem) / 1e3;
+  plan.predicted_ms = outcome.us / 1e3;
+  plan.peak = outcome.peak;
+  std::vector<double> waited(problem.maps.size(), 0);
+  for (const Stall& stall : trace.stalls) {
+    if (stall.map != nowhere) waited[stall.map] += stall.us / 1e3;
+  }
+  const std::vector<Costs> costs = all_costs(problem, decision, outcome.us);
+  for (std::uint32_t m = 0; m < problem.maps.size(); ++m) {
+    const MovableMap& map = problem.maps[m];
+    PlanMap made;
+    made.map = m;
+    made.name = map.name;
+    made.buffer = map.buffer;
+    made.bytes = map.bytes;
+    made.of = plan_class(decision.choice.of[m]);
+    if (made.of == MapClass::swap) plan.host_bytes += made.moved = decision.choice.swapped(problem, m);
+    if (made.of == MapClass::recompute) made.by = map.producers;
+    made.why = why(problem, decision.choice, m, costs[m], waited[m]);
+    made.cost_ms = costs[m].mine / 1e3;
+    if (costs[m].others)
+      made.alternative = plan_class(costs[m].other), made.alternative_cost_ms = *costs[m].others / 1e3;
+    plan.maps.push_back(std::move(made));
+  }
+  write_actions(problem, decision.choice, simulator.schedule(), plan);
+  return plan;
+}
+
+}  // namespace pooch::policy

@@ -1,0 +1,245 @@
+// Ours: starts from orders of benefit per cost and from every other policy's choice, and improves the best of
+// them by local search on the simulator.
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "policy/decide.h"
+#include "policy/search.h"
+
+namespace pooch::policy {
+namespace {
+
+// Work is counted in simulated steps, not in time: equal inputs give equal plans.
+constexpr std::int64_t steps_to_spend = 16'000'000;
+constexpr std::size_t lanes = 4;
+constexpr std::int64_t few_simulations = 2000;  // too few to mend a choice that does not fit
+
+using Order = std::vector<std::uint32_t>;
+
+// Capuchin (Peng et al., ASPLOS 2020): swap first what has the most time between its way out and back.
+Order by_free_time(const Problem& problem) {
+  std::vector<double> starts{0};
+  for (const Segment& segment : problem.segments) starts.push_back(starts.back() + segment.us);
+  std::vector<double> free(problem.maps.size());
+  Order order;
+  for (std::uint32_t m = 0; m < problem.maps.size(); ++m) {
+    const MovableMap& map = problem.maps[m];
+    free[m] =
+        starts[map.returns] - starts[map.leaves + 1] - problem.out.us(map.bytes) - problem.in.us(map.bytes);
+    order.push_back(m);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return free[a] > free[b]; });
+  return order;
+}
+
+// ... and recompute first what frees the most bytes per second of replay.
+Order by_bytes_per_second(const Problem& problem) {
+  Order order;
+  for (std::uint32_t m = 0; m < problem.maps.size(); ++m) {
+    if (problem.maps[m].droppable) order.push_back(m);
+  }
+  const auto worth = [&](std::uint32_t m) {
+    return static_cast<double>(problem.maps[m].bytes) / std::max(1e-3, problem.maps[m].replay_us);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return worth(a) > worth(b); });
+  return order;
+}
+
+// TERAIO and G10: most relief first. Relief is the pressure over the cap, integrated over time, that moving
+// the map away takes off.
+Order by_relief_per_cost(const Problem& problem, std::uint64_t cap) {
+  std::vector<double> change(problem.segments.size() + 1, 0), relief{0};
+  for (const MovableMap& map : problem.maps) {
+    change[map.made] += static_cast<double>(map.bytes);
+    change[map.ends + 1] -= static_cast<double>(map.bytes);
+  }
+  double live = 0;
+  for (std::size_t s = 0; s < problem.segments.size(); ++s) {
+    live += change[s];
+    const bool over = live + static_cast<double>(problem.segments[s].base) > static_cast<double>(cap);
+    relief.push_back(relief.back() + (over ? problem.segments[s].us : 0));
+  }
+  Order order;
+  std::vector<double> worth;
+  for (std::uint32_t m = 0; m < problem.maps.size(); ++m) {
+    const MovableMap& map = problem.maps[m];
+    const double copies = problem.out.us(map.bytes) + problem.in.us(map.bytes);
+    const double cost = map.droppable ? std::min(copies, map.replay_us) : copies;
+    worth.push_back((relief[map.returns] - relief[map.leaves + 1]) * static_cast<double>(map.bytes) /
+                    std::max(1e-3, cost));
+    order.push_back(m);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return worth[a] > worth[b]; });
+  return order;
+}
+
+// The same numbers of each class among every few maps of a group, but evenly mixed: replays of maps that
+// follow each other chain, and one that stays or comes back in between ends the chain.
+Choice mixed(const Problem& problem, Choice choice) {
+  constexpr std::size_t window = 24;
+  for (const auto& group : groups_of(problem)) {
+    for (std::size_t first = 0; first < group.size(); first += window) {
+      const std::size_t end = std::min(group.size(), first + window);
+      std::array<double, 3> share{}, due{};
+      for (std::size_t i = first; i < end; ++i) {
+        share[static_cast<std::size_t>(choice.of[group[i]])] += 1 / static_cast<double>(end - first);
+      }
+      for (std::size_t i = first; i < end; ++i) {
+        for (std::size_t c = 0; c < due.size(); ++c) due[c] += share[c];
+        const auto next = std::max_element(due.begin(), due.end());
+        *next -= 1;
+        choice.of[group[i]] = static_cast<Class>(next - due.begin());
+      }
+    }
+  }
+  return choice;
+}
+
+class Hybrid {
+ public:
+  explicit Hybrid(const Question& question)
+      : question_(question),
+        problem_(question.problem),
+        simulator_(question.problem, question.rules),
+        price_(question.problem, question.rules) {
+    const auto steps = static_cast<std::int64_t>(std::max<std::size_t>(1, problem_.segments.size()));
+
+    simulations_ = std::clamp<std::int64_t>(steps_to_spend / steps, 40, 60'000);
+  }
+
+  Decision decide() {
+    Decision least = swap_all(question_);
+    if (!simulator_.run(least.choice).feasible()) return least;  // then nothing fits
+    gather();
+    std::stable_sort(seeds_.begin(), seeds_.end(),
+                     [&](const Seed& a, const Seed& b) { return price_.better(a.outcome, b.outcome); });
+    Seed best = seeds_.front();
+    if (best.outcome.feasible() && best.outcome.us <= in_core_us(problem_) * (1 + 1e-9)) return best.decision;
+    for (const Choice& choice : improve()) {
+      const Outcome outcome = simulator_.run(choice);
+      if (price_.better(outcome, best.outcome)) best = {{choice, question_.rules}, outcome};
+    }
+    return best.decision;
+  }
+
+ private:
+  struct Seed {
+    Decision decision;
+    Outcome outcome;
+  };
+
+  void add(Decision decision) {
+    simulator_.rules() = decision.rules;
+    const Outcome outcome = simulator_.run(decision.choice);
+    simulator_.rules() = question_.rules;
+    seeds_.push_back({std::move(decision), outcome});
+  }
+
+  // The first k of an order leave, for the least k that fits.
+  void add_prefix(Choice base, const Order& order, Class to, std::size_t first = 0) {
+    std::size_t low = first, high = order.size();
+    const auto with = [&](std::size_t k) {
+      Choice choice = base;
+      for (std::size_t i = 0; i < k; ++i) {
+        Class& of = choice.of[order[i]];
+        if (of == Class::keep) of = possible(problem_.maps[order[i]], to);
+      }
+      return choice;
+    };
+    while (low < high) {
+      const std::size_t middle = (low + high) / 2;
+      if (simulator_.run(with(middle)).feasible()) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    add({with(high), question_.rules});
+  }
+
+  // Swaps for a share of the time that the link has, the rest by recomputing; and each alone.
+  void add_orders() {
+    const Order free_time = by_free_time(problem_), per_second = by_bytes_per_second(problem_);
+    const Order relief = by_relief_per_cost(problem_, question_.rules.cap);
+    const Choice none = all(problem_, Class::keep);
+    add_prefix(none, free_time, Class::swap);
+    add_prefix(none, per_second, Class::recompute);
+    add_prefix(none, relief, Class::swap);
+    add_prefix(none, relief, Class::recompute);
+    for (const double share : {0.2, 0.4, 0.7}) {
+      Choice choice = none;
+      double booked = 0;
+      for (const std::uint32_t m : free_time) {
+        if (booked >= share * problem_.compute_us / 2) break;
+        booked += problem_.out.us(problem_.maps[m].bytes);
+        choice.of[m] = Class::swap;
+      }
+      add_prefix(choice, per_second, Class::recompute);
+    }
+  }
+
+  void gather() {
+    add(keep(question_));
+    add(swap_all(question_));
+    add_orders();
+    // Left out: what another one covers, and what takes too long on very large phases. lms is
+    // swap-all-unscheduled; pooch starts from swap-opt and vdnn-dyn from the other two, and never gets worse.
+    const Order free_time = by_free_time(problem_);
+    // The linear program's choice, as it is and for tighter memory: rounding and transients take room.
+    for (const double share : {1.0, 0.95, 0.88, 0.8}) {
+      Rules rules = question_.rules;
+      rules.cap = static_cast<std::uint64_t>(share * static_cast<double>(rules.cap));
+      Choice choice = relaxed_choice(problem_, rules);
+      if (share == 1) relaxed_ = choice;
+      for (const Choice& start : {choice, mixed(problem_, choice)}) {
+        add({start, question_.rules});
+        add_prefix(start, free_time, Class::swap);
+      }
+    }
+    const bool large = problem_.segments.size() * problem_.maps.size() > 2'000'000;
+    for (const Policy& policy : all_policies()) {
+      const auto is = [&](auto... others) { return ((policy.decide == others) || ...); };
+      if (is(hybrid, keep, swap_all, lms, swap_opt, vdnn_all, vdnn_conv) || (large && is(pooch, vdnn_dyn)))
+        continue;
+      add(policy.decide(question_));
+    }
+  }
+
+  // Each lane anneals with random numbers of its own, then descends: most of them the linear program's
+  // choice, gently or thoroughly, one the best seed.
+  std::vector<Choice> improve() const {
+    constexpr std::array<double, lanes> heats{0.0003, 0.001, 0.003, 0.01};
+    constexpr std::size_t from_best = 1;
+    // The fewer the maps, the more each one weighs.
+    const double weight =
+        std::max(1.0, 100 / static_cast<double>(std::max<std::size_t>(1, problem_.maps.size())));
+    std::vector<Choice> improved(lanes);
+    tbb::parallel_for(std::size_t{0}, lanes, [&](std::size_t lane) {
+      const bool best = lane == from_best || simulations_ < few_simulations;
+      const Choice& start = best ? seeds_.front().decision.choice : relaxed_;
+      Search search(problem_, question_.rules, question_.seed * 1'000'003 + lane);
+      improved[lane] =
+          search.descend(search.anneal(start, weight * heats[lane], simulations_ * 3 / 4), simulations_ / 4);
+    });
+    return improved;
+  }
+
+  const Question& question_;
+  const Problem& problem_;
+  Simulator simulator_;
+  Price price_;
+  std::vector<Seed> seeds_;
+  Choice relaxed_;
+  std::int64_t simulations_ = 0;
+};
+
+}  // namespace
+
+Decision hybrid(const Question& question) {
+  return Hybrid(question).decide();
+}
+
+}  // namespace pooch::policy

@@ -1,0 +1,36 @@
+// The planner's face: a phase's profile in, a plan out. Pure: equal profile, request and seed give an equal
+// plan.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/plan.h"
+#include "core/profile.h"
+
+namespace pooch::policy {
+
+struct PolicyInfo {
+  std::string_view name;
+  std::string_view source;  // paper and section
+  std::string_view line;    // what it does
+};
+// In the order in which they are shown.
+const std::vector<PolicyInfo>& policies();
+
+struct PlanRequest {
+  std::uint64_t memory = 0;                 // bytes of device memory that the plan may use
+  std::optional<double> link_out, link_in;  // bytes per second instead of what was measured
+  Backing backing = Backing::alias;
+  std::uint64_t seed = 0;
+  bool bound = true;  // computes Plan::bound_ms
+};
+
+// `phase`: its id; empty for the first. Errors: invalid_argument for an unknown phase or policy, a link rate
+// of 0, a profile without times; out_of_memory with the smallest memory that works for this policy.
+Result<Plan> make_plan(const Profile& profile, std::string_view phase, std::string_view policy,
+                       const PlanRequest& request);
+
+}  // namespace pooch::policy

@@ -1,0 +1,443 @@
+#include "policy/problem.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+namespace pooch::policy {
+namespace {
+
+constexpr std::int32_t forever = std::numeric_limits<std::int32_t>::max();
+
+std::uint64_t rounded(std::uint64_t bytes) {
+  return (bytes + granularity - 1) / granularity * granularity;
+}
+
+// Whether the op's effects are known well enough, and its result depends on nothing but its operands.
+bool can_replay(OpKind kind) {
+  switch (kind) {
+    case OpKind::conv_forward:
+    case OpKind::batch_norm_forward:
+    case OpKind::activation_forward:
+    case OpKind::pooling_forward:
+    case OpKind::softmax_forward:
+    case OpKind::response_norm_forward:
+    case OpKind::elementwise:
+    case OpKind::gemm:
+    case OpKind::copy_device:
+    case OpKind::set:
+      return true;
+    default:  // dropout draws new numbers; bare launches are not understood; blas may add into anything
+      return false;
+  }
+}
+
+// Least squares: latency and rate; the rate alone where the samples do not spread.
+struct Line {
+  double latency_us = 0, us_per_byte = 0;
+};
+std::optional<Line> fit(const std::vector<LinkSample>& samples, bool to_device, bool both_ways) {
+  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (const LinkSample& s : samples) {
+    if (s.to_device != to_device || s.both_ways != both_ways) continue;
+    const auto bytes = static_cast<double>(s.bytes);
+    ++n, x += bytes, y += s.us, xx += bytes * bytes, xy += bytes * s.us;
+  }
+  if (n == 0) return std::nullopt;
+  const double spread = n * xx - x * x;
+  Line line;
+  if (spread > 0) line.us_per_byte = (n * xy - x * y) / spread;
+  line.latency_us = (y - line.us_per_byte * x) / n;
+  if (line.us_per_byte <= 0 || line.latency_us < 0) line = {0, y / std::max(x, 1.0)};
+  return line;
+}
+
+std::vector<LinkSample> own_copies(const PhaseProfile& phase) {
+  std::vector<LinkSample> samples;
+  for (const ProfileCopy& copy : phase.copies) {
+    if (copy.bytes >= (std::uint64_t{1} << 20) && copy.us > 0)
+      samples.push_back({copy.to_device, copy.bytes, copy.us});
+  }
+  return samples;
+}
+
+Result<LinkFit> link_of(const Profile& profile, const PhaseProfile& phase, bool to_device,
+                        const std::optional<double>& rate) {
+  const char* way = to_device ? "to the device" : "to the host";
+  LinkFit link;
+  std::optional<Line> alone = fit(profile.link, to_device, false),
+                      shared = fit(profile.link, to_device, true);
+  if (!alone) alone = shared;
+  if (!alone) alone = fit(own_copies(phase), to_device, false);
+  if (rate) {
+    if (!(*rate > 0)) {
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("link {}: a rate of {} bytes/s carries nothing", way, *rate)};
+    }
+    if (alone) link.latency_us = alone->latency_us;
+    link.us_per_byte = link.shared_us_per_byte = 1e6 / *rate;
+    return link;
+  }
+  if (!alone) return Error{ErrorCode::invalid_argument, fmt::format("profile: no copy {} was measured", way)};
+  if (!(alone->us_per_byte > 0)) {
+    return Error{ErrorCode::invalid_argument, fmt::format("profile: copies {} took no time", way)};
+  }
+  link.latency_us = alone->latency_us;
+  link.us_per_byte = alone->us_per_byte;
+  link.shared_us_per_byte = std::max(link.us_per_byte, shared ? shared->us_per_byte : 0);
+  return link;
+}
+
+class Reader {
+ public:
+  Reader(const Profile& profile, const PhaseProfile& phase) : profile_(profile), phase_(phase) {}
+
+  Result<Problem> read(const LinkRates& rates);
+
+ private:
+  struct Use {
+    std::int32_t position;
+    std::uint32_t buffer;
+  };
+  void collect_uses();
+  void find_maps();
+  void consider(std::uint32_t buffer);
+  void name_maps();
+  void find_base();
+  std::vector<std::int32_t> layers_of_ops() const;
+  void make_segments();
+  bool is_running_statistic(std::int32_t position, std::uint32_t read) const;
+  void find_sources();
+  std::int32_t valid_until(std::uint32_t version) const;
+  std::int32_t reproducible_until(std::uint32_t version);
+  double own_replay_us(const MovableMap& map) const;
+  void judge_maps();
+  void host_copies();
+
+  std::int32_t ops() const { return static_cast<std::int32_t>(phase_.ops.size()); }
+
+  const Profile& profile_;
+  const PhaseProfile& phase_;
+  Problem problem_;
+  std::vector<double> starts_;                           // by position
+  std::vector<std::uint64_t> base_;                      // by position
+  std::vector<std::vector<std::int32_t>> uses_;          // by buffer: positions, ascending
+  std::vector<std::vector<std::uint32_t>> versions_of_;  // by buffer, by producer
+  std::vector<std::int32_t> valid_until_, reproducible_;
+};
+
+void Reader::collect_uses() {
+  uses_.resize(phase_.buffers.size());
+  versions_of_.resize(phase_.buffers.size());
+  starts_.push_back(0);
+  for (std::int32_t p = 0; p < ops(); ++p) {
+    const ProfileOp& op = phase_.ops[p];
+    problem_.op_us.push_back(op.us);
+    starts_.push_back(starts_.back() + op.us + op.gap_us);
+    const auto use = [&](std::uint32_t buffer) {
+      auto& list = uses_[buffer];
+      if (list.empty() || list.back() != p) list.push_back(p);
+    };
+    for (const std::uint32_t v : op.reads) use(phase_.versions[v].buffer);
+    for (const std::uint32_t v : op.writes) use(phase_.versions[v].buffer);
+    for (const std::uint32_t b : op.scratch) use(b);
+  }
+  problem_.compute_us = starts_.back();
+  for (std::uint32_t v = 0; v < phase_.versions.size(); ++v) {
+    const ProfileVersion& version = phase_.versions[v];
+    versions_of_[version.buffer].push_back(v);
+    problem_.producer_of.push_back(version.producer);
+    problem_.buffer_of.push_back(version.buffer);
+    problem_.bytes_of.push_back(rounded(version.bytes));
+  }
+  for (auto& list : versions_of_) {
+    std::stable_sort(list.begin(), list.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return phase_.versions[a].producer < phase_.versions[b].producer;
+    });
+  }
+}
+
+// The buffer is movable if its longest pause lies between uses and a feature map or the input crosses it.
+void Reader::consider(std::uint32_t buffer) {
+  const ProfileBuffer& memory = phase_.buffers[buffer];
+  const auto& uses = uses_[buffer];
+  if (!memory.managed || memory.bytes < granularity || uses.size() < 2) return;
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i + 1 < uses.size(); ++i) {
+    const auto pause = [&](std::size_t at) { return starts_[uses[at + 1]] - starts_[uses[at] + 1]; };
+    if (pause(i) > pause(longest)) longest = i;
+  }
+  MovableMap map;
+  map.buffer = buffer;
+  map.bytes = rounded(memory.bytes);
+  map.leaves = uses[longest];
+  map.returns = uses[longest + 1];
+  if (map.returns - map.leaves < 2) return;
+  map.made = memory.from == outside ? 0 : uses.front();
+  map.ends = memory.until == outside ? ops() - 1 : std::max(uses.back(), memory.until - 1);
+  bool movable = false;
+  for (const std::uint32_t v : versions_of_[buffer]) {
+    const ProfileVersion& version = phase_.versions[v];
+    if (version.producer > map.leaves || version.readers.empty() || version.readers.back() < map.returns)
+      continue;
+    map.content.push_back(v);
+    if (version.producer != outside && (map.producers.empty() || map.producers.back() != version.producer)) {
+      map.producers.push_back(version.producer);
+    }
+    movable |= version.role == Role::feature_map || version.role == Role::input;
+    if (version.role == Role::parameter || version.role == Role::gradient) return;
+  }
+  if (!movable) return;
+  for (const std::uint32_t v : map.content)
+    problem_.map_of[v] = static_cast<std::int32_t>(problem_.maps.size());
+  problem_.map_of_buffer[buffer] = static_cast<std::int32_t>(problem_.maps.size());
+  problem_.maps.push_back(std::move(map));
+}
+
+void Reader::find_maps() {
+  problem_.map_of.assign(phase_.versions.size(), nowhere);
+  problem_.map_of_buffer.assign(phase_.buffers.size(), nowhere);
+  for (std::uint32_t b = 0; b < phase_.buffers.size(); ++b) consider(b);
+}
+
+void Reader::name_maps() {
+  const auto& graph = phase_.graph.maps;
+  for (std::int32_t g = 0; g < static_cast<std::int32_t>(graph.size()); ++g) {
+    for (const std::uint32_t v : graph[g].versions) {
+      const std::int32_t owner = problem_.map_of[v];
+      if (owner == nowhere) continue;
+      problem_.maps[owner].graph_map = g;
+      problem_.maps[owner].name = graph[g].name;
+    }
+  }
+  for (std::size_t i = 0; i < problem_.maps.size(); ++i) {
+    if (problem_.maps[i].name.empty())
+      problem_.maps[i].name = fmt::format("buffer {}", problem_.maps[i].buffer);
+  }
+}
+
+// Bytes by position of everything but maps. Managed memory counts from its first use, everything else from
+// its allocation.
+void Reader::find_base() {
+  std::vector<std::int64_t> change(ops() + 2, 0), small_change(ops() + 2, 0);
+  for (std::uint32_t b = 0; b < phase_.buffers.size(); ++b) {
+    const ProfileBuffer& buffer = phase_.buffers[b];
+    if (problem_.map_of_buffer[b] != nowhere) continue;
+    std::int32_t from = buffer.from == outside ? 0 : buffer.from;
+    const std::int32_t until = buffer.until == outside ? ops() + 1 : buffer.until;
+    if (buffer.managed && buffer.from != outside) {
+      if (uses_[b].empty()) continue;
+      from = std::max(from, uses_[b].front());
+    }
+    if (from >= until) continue;
+    auto& list = buffer.managed ? change : small_change;
+    const auto bytes = static_cast<std::int64_t>(buffer.managed ? rounded(buffer.bytes) : buffer.bytes);
+    list[from] += bytes;
+    list[std::min(until, ops() + 1)] -= bytes;
+  }
+  std::int64_t live = 0, small = 0;
+  for (std::int32_t p = 0; p < ops(); ++p) {
+    live += change[p];
+    small += small_change[p];
+    base_.push_back(static_cast<std::uint64_t>(live) + rounded(static_cast<std::uint64_t>(small)));
+  }
+}
+
+std::vector<std::int32_t> Reader::layers_of_ops() const {
+  std::vector<std::int32_t> layer_of(ops(), nowhere);
+  for (std::int32_t l = 0; l < static_cast<std::int32_t>(phase_.graph.layers.size()); ++l) {
+    for (const std::int32_t p : phase_.graph.layers[l].forward) layer_of[p] = l;
+    for (const std::int32_t p : phase_.graph.layers[l].backward) layer_of[p] = l;
+  }
+  return layer_of;
+}
+
+// Cuts at every op that uses a map and wherever the rest's memory changes by more than a trifle. Positions in
+// the maps become segments.
+void Reader::make_segments() {
+  std::vector<char> touches(ops(), 0);
+  for (const MovableMap& map : problem_.maps) {
+    for (const std::int32_t p : uses_[map.buffer]) touches[p] = 1;
+    touches[map.ends] = 1;
+  }
+  for (const ProfileCopy& copy : phase_.copies) {
+    if (copy.before < ops()) touches[copy.before] = 1;
+  }
+  const std::vector<std::int32_t> layer_of = layers_of_ops();
+  const std::uint64_t trifle = *std::max_element(base_.begin(), base_.end()) / 256;
+  for (std::int32_t p = 0; p < ops(); ++p) {
+    bool joins = p > 0 && touches[p] == 0 && touches[p - 1] == 0;
+    if (joins) {
+      const std::uint64_t before = base_[problem_.segments.back().first];
+      joins = std::max(before, base_[p]) - std::min(before, base_[p]) <= trifle;
+    }
+    if (!joins) problem_.segments.push_back({p, p, 0, 0, layer_of[p], false});
+    Segment& segment = problem_.segments.back();
+    segment.last = p;
+    segment.us += phase_.ops[p].us + phase_.ops[p].gap_us;
+    segment.base = std::max(segment.base, base_[p]);
+    segment.convolution |= phase_.ops[p].kind <= OpKind::conv_backward_bias;
+    problem_.segment_of.push_back(problem_.last_segment());
+  }
+  for (MovableMap& map : problem_.maps) {
+    for (std::int32_t* at : {&map.made, &map.leaves, &map.returns, &map.ends}) *at = problem_.segment_of[*at];
+  }
+  problem_.turn = phase_.turn == outside ? problem_.last_segment() : problem_.segment_of[phase_.turn];
+}
+
+// Position of the op that overwrites (part of) the version, or of its buffer's free.
+std::int32_t Reader::valid_until(std::uint32_t version) const {
+  const ProfileVersion& mine = phase_.versions[version];
+  const std::int32_t freed = phase_.buffers[mine.buffer].until;
+  const std::int32_t end = freed == outside ? forever : freed - 1;
+  const auto& all = versions_of_[mine.buffer];
+  const auto later =
+      std::upper_bound(all.begin(), all.end(), mine.producer,
+                       [&](std::int32_t p, std::uint32_t v) { return p < phase_.versions[v].producer; });
+  for (auto v = later; v != all.end(); ++v) {
+    const ProfileVersion& other = phase_.versions[*v];
+    if (other.offset < mine.offset + mine.bytes && mine.offset < other.offset + other.bytes) {
+      return std::min(end, other.producer);
+    }
+  }
+  return end;
+}
+
+// Versions in program order: whatever one is made from comes before it.
+std::int32_t Reader::reproducible_until(std::uint32_t version) {
+  const std::int32_t producer = problem_.producer_of[version];
+  if (producer == outside || !can_replay(phase_.ops[producer].kind)) return nowhere;
+  std::int32_t until = forever;
+  for (const Source& source : problem_.sources[producer]) {
+    until = std::min(until, std::max(source.valid_until, reproducible_[source.version]));
+  }
+  return until;
+}
+
+// Batch norm moves its running statistics along, but its result does not depend on them; a replay leaves them
+// alone.
+bool Reader::is_running_statistic(std::int32_t position, std::uint32_t read) const {
+  const ProfileOp& op = phase_.ops[position];
+  if (op.kind != OpKind::batch_norm_forward || phase_.versions[read].role != Role::parameter) return false;
+  return std::any_of(op.writes.begin(), op.writes.end(), [&](std::uint32_t v) {
+    return phase_.versions[v].buffer == phase_.versions[read].buffer &&
+           phase_.versions[v].offset == phase_.versions[read].offset;
+  });
+}
+
+void Reader::find_sources() {
+  problem_.sources.resize(ops());
+  problem_.writes.resize(ops());
+  for (std::uint32_t v = 0; v < phase_.versions.size(); ++v) valid_until_.push_back(valid_until(v));
+  for (std::int32_t p = 0; p < ops(); ++p) {
+    for (const std::uint32_t v : phase_.ops[p].reads) {
+      if (is_running_statistic(p, v)) continue;
+      problem_.sources[p].push_back({v, problem_.map_of[v], valid_until_[v], problem_.bytes_of[v]});
+    }
+    problem_.writes[p] = phase_.ops[p].writes;
+  }
+  reproducible_.assign(phase_.versions.size(), nowhere);
+  for (std::int32_t p = 0; p < ops(); ++p) {
+    for (const std::uint32_t v : phase_.ops[p].writes) reproducible_[v] = reproducible_until(v);
+  }
+}
+
+// Its producers, and before them what wrote to the same memory and was overwritten since.
+double Reader::own_replay_us(const MovableMap& map) const {
+  std::vector<std::int32_t> ops = map.producers;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    for (const Source& source : problem_.sources[ops[i]]) {
+      const std::int32_t producer = problem_.producer_of[source.version];
+      if (source.map != nowhere || problem_.buffer_of[source.version] != map.buffer || producer == outside)
+        continue;
+      if (std::find(ops.begin(), ops.end(), producer) == ops.end()) ops.push_back(producer);
+    }
+  }
+  double us = 0;
+  for (const std::int32_t p : ops) us += phase_.ops[p].us;
+  return us;
+}
+
+void Reader::judge_maps() {
+  for (MovableMap& map : problem_.maps) {
+    map.droppable = true;
+    for (const std::uint32_t v : map.content) {
+      map.droppable &= reproducible_[v] >= problem_.segments[map.returns].last;
+    }
+    std::sort(map.producers.begin(), map.producers.end());
+    map.producers.erase(std::unique(map.producers.begin(), map.producers.end()), map.producers.end());
+    map.replay_us = own_replay_us(map);
+    for (const std::int32_t p : map.producers)
+      map.by_convolution |= phase_.ops[p].kind == OpKind::conv_forward;
+    for (const std::uint32_t v : map.content) {
+      for (const std::int32_t p : phase_.versions[v].readers) {
+        map.read_by_convolution |= phase_.ops[p].kind == OpKind::conv_forward;
+      }
+    }
+    // A map that is written in place behind its convolution is still that convolution's output.
+    for (const std::uint32_t v : versions_of_[map.buffer]) {
+      const std::int32_t p = phase_.versions[v].producer;
+      if (p != outside) map.by_convolution |= phase_.ops[p].kind == OpKind::conv_forward;
+    }
+  }
+  problem_.by_leave.resize(problem_.segments.size());
+  for (std::uint32_t m = 0; m < problem_.maps.size(); ++m)
+    problem_.by_leave[problem_.maps[m].leaves].push_back(m);
+  auto& order = problem_.by_return;
+  for (std::uint32_t m = 0; m < problem_.maps.size(); ++m) order.push_back(m);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return problem_.maps[a].returns < problem_.maps[b].returns;
+  });
+}
+
+void Reader::host_copies() {
+  for (const ProfileCopy& copy : phase_.copies) {
+    HostCopy made;
+    made.segment = copy.before < ops() ? problem_.segment_of[copy.before] : problem_.last_segment() + 1;
+    made.to_device = copy.to_device;
+    made.us = copy.us;
+    const std::int32_t beside = std::min(copy.before, ops() - 1);
+    made.blocks_compute = phase_.ops[beside].stream == copy.stream;
+    if (copy.to_device && copy.version) {
+      const auto& readers = phase_.versions[*copy.version].readers;
+      const auto reader = std::lower_bound(readers.begin(), readers.end(), copy.before);
+      if (reader != readers.end()) made.awaited = problem_.segment_of[*reader];
+    }
+    problem_.copies.push_back(made);
+  }
+  std::stable_sort(problem_.copies.begin(), problem_.copies.end(),
+                   [](const HostCopy& a, const HostCopy& b) { return a.segment < b.segment; });
+}
+
+Result<Problem> Reader::read(const LinkRates& rates) {
+  if (phase_.ops.empty())
+    return Error{ErrorCode::invalid_argument, fmt::format("profile: phase {} has no ops", phase_.id)};
+  Result<LinkFit> out = link_of(profile_, phase_, false, rates.out),
+                  in = link_of(profile_, phase_, true, rates.in);
+  if (!out) return out.error();
+  if (!in) return in.error();
+  problem_.out = *out;
+  problem_.in = *in;
+  collect_uses();
+  if (!(problem_.compute_us > 0)) {
+    return Error{ErrorCode::invalid_argument, fmt::format("profile: phase {} was not timed", phase_.id)};
+  }
+  find_maps();
+  name_maps();
+  find_base();
+  make_segments();
+  find_sources();
+  judge_maps();
+  host_copies();
+  return std::move(problem_);
+}
+
+}  // namespace
+
+Result<Problem> make_problem(const Profile& profile, const PhaseProfile& phase, const LinkRates& rates) {
+  return Reader(profile, phase).read(rates);
+}
+
+}  // namespace pooch::policy

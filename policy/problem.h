@@ -1,0 +1,103 @@
+// What there is to decide in one phase: which feature maps can leave the device between their last use in
+// forward and their first in backward, when that is, and what the rest of the program needs meanwhile.
+//
+// A *map* here is a managed buffer with content that somebody reads again after its longest pause. The pause
+// is the only time that it may be away. A *segment* is one op that touches a map, or a run of ops that touch
+// none; plans act between segments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/profile.h"
+
+namespace pooch::policy {
+
+inline constexpr std::int32_t nowhere = -1;
+
+struct MovableMap {
+  std::uint32_t buffer = 0;
+  std::int32_t graph_map = nowhere;  // index into LayerGraph::maps
+  std::string name;
+  std::uint64_t bytes = 0;  // rounded up to the mapping granularity
+  // Segments, inclusive.
+  std::int32_t made = 0;     // first use
+  std::int32_t leaves = 0;   // last use before the pause
+  std::int32_t returns = 0;  // first use after it
+  std::int32_t ends = 0;     // after this one its memory goes; the last segment where it outlives the phase
+  std::vector<std::uint32_t> content;   // versions that are read after the pause
+  std::vector<std::int32_t> producers;  // ops that make them, in program order
+  bool droppable = false;               // all of it can be made again at `returns`
+  bool by_convolution = false;          // a convolution made (a part of) it
+  bool read_by_convolution = false;     // ... or reads it in forward
+  double replay_us = 0;                 // the ops that write to its own memory: the least that a replay takes
+};
+
+struct Segment {
+  std::int32_t first = 0, last = 0;  // positions, inclusive
+  double us = 0;                     // times of its ops and the host's gaps
+  std::uint64_t base = 0;            // most bytes of anything but maps that are alive in it
+  std::int32_t layer = nowhere;      // of its first op
+  bool convolution = false;          // it belongs to a convolution's layer
+};
+
+// Where an op of a replay finds one of its operands.
+struct Source {
+  std::uint32_t version = 0;
+  std::int32_t map = nowhere;    // it is part of that map's content
+  std::int32_t valid_until = 0;  // position before which it lies untouched in its buffer
+  std::uint64_t bytes = 0;
+};
+
+struct HostCopy {
+  std::int32_t segment = 0;  // before this one
+  bool to_device = false, blocks_compute = false;
+  double us = 0;
+  std::int32_t awaited = nowhere;  // first segment that reads what it brings
+};
+
+// Microseconds for a copy of n bytes: latency + n / rate, fitted to what was measured.
+struct LinkFit {
+  double latency_us = 10, us_per_byte = 0;
+  double shared_us_per_byte = 0;  // while the other direction is busy too
+  double us(std::uint64_t bytes) const {
+    return bytes == 0 ? 0 : latency_us + static_cast<double>(bytes) * us_per_byte;
+  }
+};
+
+struct Problem {
+  std::vector<MovableMap> maps;
+  std::vector<Segment> segments;
+  std::vector<HostCopy> copies;                      // ascending segments
+  std::vector<std::uint32_t> by_return;              // maps in order of `returns`
+  std::vector<std::vector<std::uint32_t>> by_leave;  // by segment: maps whose last use before the pause it is
+  std::vector<std::int32_t> segment_of;              // by position
+  std::vector<std::vector<Source>> sources;          // by position: what the op reads
+  std::vector<double> op_us;                         // by position
+  std::vector<std::int32_t> producer_of;             // by version
+  std::vector<std::int32_t> map_of;                  // by version: whose content it is, or nowhere
+  std::vector<std::uint32_t> buffer_of;              // by version
+  std::vector<std::int32_t> map_of_buffer;           // by buffer, or nowhere
+  std::vector<std::uint64_t> bytes_of;               // by version
+  std::vector<std::vector<std::uint32_t>> writes;    // by position: versions
+  LinkFit out, in;
+  double compute_us = 0;
+  std::int32_t turn = 0;  // first segment of backward
+
+  std::int32_t last_segment() const { return static_cast<std::int32_t>(segments.size()) - 1; }
+};
+
+inline constexpr std::uint64_t granularity = std::uint64_t{2} << 20;
+
+// Bytes per second to assume instead of what was measured.
+struct LinkRates {
+  std::optional<double> out, in;
+};
+
+// Where pooch copied nothing while it measured, the program's own copies tell the link's rate. Error:
+// invalid_argument if the phase was not timed, or its link was neither measured nor given or carries nothing.
+Result<Problem> make_problem(const Profile& profile, const PhaseProfile& phase, const LinkRates& rates = {});
+
+}  // namespace pooch::policy

@@ -1,0 +1,277 @@
+// What a choice means, in order: replays laid out before their consumers, memory by steps, fetches as early
+// as memory allows.
+#include <algorithm>
+
+#include "policy/timeline.h"
+
+namespace pooch::policy {
+namespace {
+
+// A map that takes more ops than this to make again is not worth it, and the search for them is recursive.
+constexpr std::size_t longest_chain = 250;
+
+}  // namespace
+
+// The operand must be there when a replay before `position` reads it.
+bool Simulator::need_version(const Choice& choice, const Source& source, std::int32_t position) {
+  if (source.map != nowhere) {
+    const MovableMap& map = problem_.maps[source.map];
+    const bool gone = problem_.segments[map.ends].last < position;
+    if (!gone) {
+      if (choice.of[source.map] != Class::recompute || returned_at_[source.map] != nowhere) return true;
+      if (position <= problem_.segments[map.leaves].last) return true;  // still there
+      if (map_seen_[source.map] == chain_) return true;
+      map_seen_[source.map] = chain_;
+      chain_maps_.push_back(source.map);
+      for (const std::int32_t op : map.producers) {
+        if (!need_op(choice, op, position)) return false;
+      }
+      return true;
+    }
+  } else if (source.valid_until >= position) {
+    return true;
+  }
+  const std::int32_t producer = problem_.producer_of[source.version];
+  return producer >= 0 && need_op(choice, producer, position);
+}
+
+bool Simulator::need_op(const Choice& choice, std::int32_t op, std::int32_t position) {
+  if (op_seen_[op] == chain_) return true;
+  op_seen_[op] = chain_;
+  if (chain_ops_.size() + depth_ > longest_chain) return false;
+  ++depth_;
+  for (const Source& source : problem_.sources[op]) {
+    if (!need_version(choice, source, position)) return false;
+  }
+  --depth_;
+  chain_ops_.push_back(op);
+  return true;
+}
+
+// Replays that bring `map` back, as steps before its first reader. Ops run in program order, which keeps
+// every hazard between versions of one buffer.
+bool Simulator::add_chain(const Choice& choice, std::uint32_t map) {
+  const std::int32_t segment = problem_.maps[map].returns;
+  ++chain_;
+  depth_ = 0;
+  chain_ops_.clear();
+  map_seen_[map] = chain_;
+  chain_maps_.assign(1, static_cast<std::int32_t>(map));
+  for (const std::int32_t op : problem_.maps[map].producers) {
+    if (!need_op(choice, op, problem_.segments[segment].last)) return false;
+  }
+  std::sort(chain_ops_.begin(), chain_ops_.end());
+  place_chain(choice, segment, map);
+  return true;
+}
+
+void Simulator::place_chain(const Choice& choice, std::int32_t segment, std::uint32_t map) {
+  const auto first = static_cast<std::int32_t>(schedule_.steps.size());
+  const auto step_of_op = [&](std::int32_t op) {
+    return first + static_cast<std::int32_t>(std::lower_bound(chain_ops_.begin(), chain_ops_.end(), op) -
+                                             chain_ops_.begin());
+  };
+  for (const std::int32_t op : chain_ops_) {
+    schedule_.steps.push_back({segment, op, static_cast<std::int32_t>(map), problem_.op_us[op]});
+    schedule_.replay_us += problem_.op_us[op];
+  }
+  // Maps come back with the first op that writes to their memory.
+  for (const std::int32_t back : chain_maps_)
+    returned_at_[back] = step_of_op(problem_.maps[back].producers.front());
+  for (std::size_t i = 0; i < chain_ops_.size(); ++i) {
+    const std::int32_t step = first + static_cast<std::int32_t>(i);
+    for (const Source& source : problem_.sources[chain_ops_[i]]) {
+      if (source.map != nowhere && choice.of[source.map] == Class::swap &&
+          segment > problem_.maps[source.map].leaves) {
+        std::int32_t& needed = needed_at_[source.map];
+        if (needed == nowhere || needed > step) needed = step;
+      }
+      // Made in this chain for this chain: in place of a map that comes back, or in memory of its own.
+      const std::int32_t producer = problem_.producer_of[source.version];
+      if (producer < 0 || op_seen_[producer] != chain_) continue;
+      const std::int32_t home = problem_.map_of_buffer[problem_.buffer_of[source.version]];
+      if (home != nowhere && map_seen_[home] == chain_) {
+        returned_at_[home] = std::min(returned_at_[home], step_of_op(producer));
+      } else if (source.map == nowhere || choice.of[source.map] != Class::keep) {
+        keep_temporary(
+            {step_of_op(producer), step, static_cast<std::int64_t>(source.bytes), source.version, chain_});
+      }
+    }
+  }
+}
+
+void Simulator::keep_temporary(const Extent& extent) {
+  for (auto t = temporaries_.rbegin(); t != temporaries_.rend() && t->chain == extent.chain; ++t) {
+    if (t->version != extent.version) continue;
+    t->to = std::max(t->to, extent.to);
+    return;
+  }
+  temporaries_.push_back(extent);
+}
+
+void Simulator::lay_out(const Choice& choice) {
+  schedule_.steps.clear();
+  schedule_.fetches.clear();
+  schedule_.replay_us = 0;
+  schedule_.possible = true;
+  schedule_.step_of.resize(problem_.segments.size());
+  returned_at_.assign(problem_.maps.size(), nowhere);
+  needed_at_.assign(problem_.maps.size(), nowhere);
+  op_seen_.resize(problem_.op_us.size(), 0);
+  map_seen_.resize(problem_.maps.size(), 0);
+  temporaries_.clear();
+  std::size_t next = 0;
+  for (std::int32_t s = 0; s <= problem_.last_segment(); ++s) {
+    const std::size_t first = next;
+    for (; next < problem_.by_return.size(); ++next) {
+      const std::uint32_t map = problem_.by_return[next];
+      if (problem_.maps[map].returns != s) break;
+      if (choice.of[map] != Class::recompute || returned_at_[map] != nowhere) continue;
+      if (!add_chain(choice, map)) schedule_.possible = false;
+    }
+    const auto step = static_cast<std::int32_t>(schedule_.steps.size());
+    schedule_.step_of[s] = step;
+    schedule_.steps.push_back({s, nowhere, nowhere, problem_.segments[s].us});
+    for (std::size_t i = first; i < next; ++i) {
+      std::int32_t& needed = needed_at_[problem_.by_return[i]];
+      if (needed == nowhere) needed = step;
+    }
+  }
+}
+
+// Bytes by step, with every fetch as late as possible.
+void Simulator::account(const Choice& choice) {
+  const std::size_t count = schedule_.steps.size();
+  change_.assign(count + 1, 0);
+  const auto hold = [&](std::int32_t from, std::int32_t to, std::int64_t bytes) {
+    if (to < from) return;
+    change_[from] += bytes;
+    change_[to + 1] -= bytes;
+  };
+  for (std::uint32_t m = 0; m < problem_.maps.size(); ++m) {
+    const MovableMap& map = problem_.maps[m];
+    const std::int32_t made = schedule_.step_of[map.made], ends = schedule_.step_of[map.ends];
+    auto away = static_cast<std::int64_t>(map.bytes);
+    if (choice.of[m] == Class::keep) away = 0;
+    if (choice.of[m] == Class::swap) away = static_cast<std::int64_t>(choice.swapped(problem_, m));
+    hold(made, ends, static_cast<std::int64_t>(map.bytes) - away);
+    if (away == 0) continue;
+    hold(made, schedule_.step_of[map.leaves], away);
+    if (choice.of[m] == Class::recompute) {
+      hold(returned_at_[m] == nowhere ? schedule_.step_of[map.returns] : returned_at_[m], ends, away);
+    } else {
+      hold(needed_at_[m], ends, away);
+      schedule_.fetches.push_back({m, static_cast<std::uint64_t>(away), needed_at_[m], needed_at_[m]});
+    }
+  }
+  for (const Extent& t : temporaries_) hold(t.from, t.to, t.bytes);
+  schedule_.live.resize(count);
+  starts_.resize(count);
+  std::int64_t live = 0;
+  double start = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    starts_[i] = start;
+    start += schedule_.steps[i].us;
+    live += change_[i];
+    schedule_.live[i] = static_cast<std::uint64_t>(live) + problem_.segments[schedule_.steps[i].segment].base;
+  }
+}
+
+// Per fetch, when the link must turn to it so that it and all later ones are in time, were there no stalls.
+// Memory is not taken much earlier than that.
+void Simulator::find_latest_starts() {
+  const auto& fetches = schedule_.fetches;
+  latest_starts_.resize(fetches.size());
+  double next = problem_.compute_us * 1e3;
+  for (std::size_t i = fetches.size(); i-- > 0;) {
+    const double us = problem_.in.us(fetches[i].bytes), deadline = starts_[fetches[i].deadline];
+    next = std::min(next, deadline) - us;
+    latest_starts_[i] = next - us - 0.25 * (deadline - next);
+  }
+}
+
+// First step of the layer, or of the convolution, whose backward comes before the reader's.
+std::int32_t Simulator::layer_trigger(const Fetch& fetch) const {
+  const std::int32_t leaves = schedule_.step_of[problem_.maps[fetch.map].leaves] + 1;
+  const auto layer = [&](std::int32_t step) {
+    return problem_.segments[schedule_.steps[step].segment].layer;
+  };
+  const bool convolution = rules_.prefetch == Prefetch::previous_convolution;
+  std::int32_t step = fetch.deadline;
+  const std::int32_t mine = layer(step);
+  while (step > leaves && layer(step - 1) == mine) --step;
+  if (convolution) {
+    while (step > leaves && !problem_.segments[schedule_.steps[step - 1].segment].convolution) --step;
+  }
+  if (step > leaves) --step;
+  const std::int32_t before = layer(step);
+  while (step > leaves && layer(step - 1) == before) --step;
+  return std::max(step, leaves);
+}
+
+// Every fetch takes its memory as early as all steps from then on until its deadline have room, the earlier
+// fetches being there already; but never before an earlier one. At a step s that all earlier fetches have
+// reached, those with a deadline after s are held beside live[s]. So fetch k fits at s where
+//   live[s] - (bytes with deadlines up to s)  <=  cap - (bytes of fetches 0 to k),
+// and its trigger comes after the last s before its deadline where the left side is more. A stack of the
+// steps that no later one tops answers that for all fetches in one pass.
+void Simulator::place_early() {
+  auto& fetches = schedule_.fetches;
+  tops_.clear();
+  std::int32_t step = 0, previous = 0;
+  std::int64_t held = 0, due = 0;
+  std::size_t next_due = 0;
+  for (std::size_t k = 0; k < fetches.size(); ++k) {
+    Fetch& fetch = fetches[k];
+    held += static_cast<std::int64_t>(fetch.bytes);
+    for (; step < fetch.deadline; ++step) {
+      for (; next_due < fetches.size() && fetches[next_due].deadline <= step; ++next_due) {
+        due += static_cast<std::int64_t>(fetches[next_due].bytes);
+      }
+      const std::int64_t left = static_cast<std::int64_t>(schedule_.live[step]) - due;
+      while (!tops_.empty() && tops_.back().left <= left) tops_.pop_back();
+      tops_.push_back({step, left});
+    }
+    const auto crowded = std::partition_point(tops_.begin(), tops_.end(), [&](const Top& top) {
+      return top.left > static_cast<std::int64_t>(rules_.cap) - held;
+    });
+    const std::int32_t fits = crowded == tops_.begin() ? 0 : std::prev(crowded)->step + 1;
+    const auto soon = std::upper_bound(starts_.begin(), starts_.begin() + fetch.deadline, latest_starts_[k]);
+    const auto enough = std::max<std::int32_t>(0, static_cast<std::int32_t>(soon - starts_.begin()) - 1);
+    const std::int32_t away = schedule_.step_of[problem_.maps[fetch.map].leaves] + 1;
+    fetch.trigger = std::min(fetch.deadline, std::max({fits, enough, away, previous}));
+    fetch.squeezed = fetch.trigger == fits;
+    previous = fetch.trigger;
+  }
+}
+
+void Simulator::place_fetches() {
+  auto& fetches = schedule_.fetches;
+  std::sort(fetches.begin(), fetches.end(), [](const Fetch& a, const Fetch& b) {
+    return a.deadline != b.deadline ? a.deadline < b.deadline : a.map < b.map;
+  });
+  if (rules_.prefetch == Prefetch::early) {
+    find_latest_starts();
+    place_early();
+  } else if (rules_.prefetch != Prefetch::at_need) {
+    std::int32_t previous = 0;
+    for (Fetch& fetch : fetches) {
+      fetch.trigger = std::min(fetch.deadline, std::max(layer_trigger(fetch), previous));
+      previous = fetch.trigger;
+    }
+  }
+  change_.assign(schedule_.steps.size() + 1, 0);
+  for (const Fetch& fetch : fetches) {
+    change_[fetch.trigger] += static_cast<std::int64_t>(fetch.bytes);
+    change_[fetch.deadline] -= static_cast<std::int64_t>(fetch.bytes);
+  }
+  std::int64_t more = 0;
+  schedule_.peak = 0;
+  for (std::size_t s = 0; s < schedule_.steps.size(); ++s) {
+    more += change_[s];
+    schedule_.live[s] += static_cast<std::uint64_t>(more);
+    schedule_.peak = std::max(schedule_.peak, schedule_.live[s]);
+  }
+}
+
+}  // namespace pooch::policy

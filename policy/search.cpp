@@ -1,0 +1,138 @@
+#include "policy/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace pooch::policy {
+namespace {
+
+constexpr double coldest = 6e-6;  // at the end of annealing, as `heat`
+
+}  // namespace
+
+std::vector<std::vector<std::uint32_t>> groups_of(const Problem& problem) {
+  std::map<std::tuple<std::uint64_t, std::int64_t, bool, bool>, std::size_t> numbers;
+  std::vector<std::vector<std::uint32_t>> groups;
+  for (std::uint32_t m = 0; m < problem.maps.size(); ++m) {
+    const MovableMap& map = problem.maps[m];
+    const auto key = std::tuple(map.bytes, std::llround(map.replay_us), map.by_convolution, map.droppable);
+    const std::size_t group = numbers.try_emplace(key, numbers.size()).first->second;
+    if (group == groups.size()) groups.emplace_back();
+    groups[group].push_back(m);
+  }
+  return groups;
+}
+
+Search::Search(const Problem& problem, const Rules& rules, std::uint64_t seed)
+    : problem_(problem),
+      simulator_(problem, rules),
+      price_(problem, rules),
+      random_(seed),
+      groups_(groups_of(problem)),
+      group_of_(problem.maps.size()) {
+  for (std::uint32_t g = 0; g < groups_.size(); ++g) {
+    for (const std::uint32_t m : groups_[g]) group_of_[m] = g;
+  }
+}
+
+// Mostly a map nearby: maps of one block depend on each other.
+std::size_t Search::neighbour(std::size_t map) {
+  const std::size_t n = problem_.maps.size();
+  return below(2) == 0 ? below(n) : (map + n - std::min<std::size_t>(n, 4) + below(9)) % n;
+}
+
+bool Search::change(Choice& choice, std::size_t map, Class to, double progress) {
+  if (to == Class::recompute && !problem_.maps[map].droppable) return false;
+  const std::uint64_t unit = simulator_.rules().handle_bytes;
+  std::uint64_t part = 0;
+  // Parts of maps are for the end, when whole ones are about right.
+  if (to == Class::swap && progress > 0.5 && problem_.maps[map].bytes > unit && below(3) == 0) {
+    part = unit * (1 + below((problem_.maps[map].bytes - 1) / unit));
+  }
+  if (choice.of[map] == to && choice.part[map] == part) return false;
+  choice.of[map] = to;
+  choice.part[map] = part;
+  return true;
+}
+
+// A run of maps that play the same role in successive blocks.
+void Search::change_group(Choice& choice, std::size_t map, Class to) {
+  const auto& group = groups_[group_of_[map]];
+  const std::size_t first = below(group.size()), count = 1 + below(group.size() - first);
+  for (std::size_t i = first; i < first + count; ++i) {
+    choice.of[group[i]] = to == Class::recompute && !problem_.maps[group[i]].droppable ? Class::swap : to;
+    choice.part[group[i]] = 0;
+  }
+}
+
+bool Search::propose(Choice& choice, double progress) {
+  const std::size_t map = below(problem_.maps.size());
+  const Class was = choice.of[map], to = static_cast<Class>(below(3));
+  if (progress < 0.3 && below(8) == 0) {
+    change_group(choice, map, to);
+    return true;
+  }
+  if (!change(choice, map, to, progress)) return false;
+  if (below(2) == 0) {
+    change(choice, neighbour(map), below(2) == 0 ? was : static_cast<Class>(below(3)), progress);
+  }
+  return true;
+}
+
+Choice Search::anneal(Choice start, double heat, std::int64_t simulations) {
+  if (problem_.maps.empty()) return start;
+  start.part.resize(problem_.maps.size(), 0);
+  Choice current = start, best = start, trial;
+  Outcome least = simulator_.run(current);
+  double price = price_(least);
+  for (std::int64_t i = 0; i < simulations; ++i) {
+    const double progress = static_cast<double>(i) / static_cast<double>(simulations);
+    const double temperature = problem_.compute_us * heat * std::pow(coldest / heat, progress);
+    trial = current;
+    if (!propose(trial, progress)) continue;
+    const Outcome outcome = simulator_.run(trial);
+    const double trial_price = price_(outcome);
+    if (price_.better(outcome, least)) least = outcome, best = trial;
+    const double chance = static_cast<double>(random_() >> 11) * 0x1p-53;
+    if (trial_price > price && chance > std::exp((price - trial_price) / temperature)) continue;
+    std::swap(current, trial);
+    price = trial_price;
+  }
+  return best;
+}
+
+Choice Search::descend(Choice best, std::int64_t simulations) {
+  const std::size_t n = problem_.maps.size();
+  best.part.resize(n, 0);
+  Outcome least = simulator_.run(best);
+  Choice trial;
+  bool improved = true;
+  const auto attempt = [&] {
+    --simulations;
+    const Outcome outcome = simulator_.run(trial);
+    if (!price_.better(outcome, least)) return;
+    least = outcome;
+    best = trial;
+    improved = true;
+  };
+  while (improved && simulations > 0) {
+    improved = false;
+    for (std::size_t m = 0; m < n && simulations > 0; ++m) {
+      for (const Class to : {Class::keep, Class::swap, Class::recompute}) {
+        trial = best;
+        if (change(trial, m, to, 0)) attempt();
+      }
+      // Exchange with a near one.
+      for (std::size_t other = m + 1; other < std::min(n, m + 7) && simulations > 0; ++other) {
+        if (best.of[m] == best.of[other]) continue;
+        trial = best;
+        if (change(trial, m, best.of[other], 0) && change(trial, other, best.of[m], 0)) attempt();
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace pooch::policy

@@ -1,0 +1,59 @@
+// Local search over choices on the simulator: simulated annealing, then descent.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "policy/timeline.h"
+
+namespace pooch::policy {
+
+// What is minimised: microseconds, plus a price for what is over the cap. `better` puts what fits first.
+class Price {
+ public:
+  Price(const Problem& problem, const Rules& rules)
+      : per_excess_byte_(8 * problem.compute_us /
+                         static_cast<double>(std::max<std::uint64_t>(rules.cap, 1))) {}
+  double operator()(const Outcome& outcome) const {
+    return outcome.us + per_excess_byte_ * static_cast<double>(outcome.excess);
+  }
+  bool better(const Outcome& a, const Outcome& b) const {
+    return a.feasible() != b.feasible() ? a.feasible() : (*this)(a) < (*this)(b);
+  }
+
+ private:
+  double per_excess_byte_;
+};
+
+// Maps of identical blocks: equal sizes and replays. Each group in the order of the problem's maps.
+std::vector<std::vector<std::uint32_t>> groups_of(const Problem& problem);
+
+class Search {
+ public:
+  Search(const Problem& problem, const Rules& rules, std::uint64_t seed);
+
+  // Improves the choice within `simulations`; never returns a worse one. `heat`: the share of the compute
+  // time by which a change may make things worse at first.
+  Choice anneal(Choice start, double heat, std::int64_t simulations);
+  // One map at a time, then pairs of near ones, until nothing helps or the simulations are used up.
+  Choice descend(Choice start, std::int64_t simulations);
+  Outcome run(const Choice& choice) { return simulator_.run(choice); }
+
+ private:
+  bool propose(Choice& choice, double progress);
+  bool change(Choice& choice, std::size_t map, Class to, double progress);
+  std::size_t neighbour(std::size_t map);
+  void change_group(Choice& choice, std::size_t map, Class to);
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
+
+  const Problem& problem_;
+  Simulator simulator_;
+  Price price_;
+  std::mt19937_64 random_;  // its output is the same everywhere; distributions are not
+  std::vector<std::vector<std::uint32_t>> groups_;  // maps of identical blocks
+  std::vector<std::uint32_t> group_of_;
+};
+
+}  // namespace pooch::policy

@@ -1,0 +1,195 @@
+// The clock of the simulator: who waits for whom, given the order of things.
+#include "policy/timeline.h"
+
+#include <algorithm>
+
+namespace pooch::policy {
+
+struct Simulator::Clock {
+  double compute = 0, out = 0, in = 0, host = 0;  // when each is free
+  double op_start = 0;
+  double out_busy = 0, in_busy = 0;
+  std::size_t next_fetch = 0, next_copy = 0,
+              waited = 0;                                // fetches granted; host copies made; fetches awaited
+  std::size_t evictions_done = 0, arrivals_started = 0;  // prefixes of evictions_ and arrivals_
+  std::uint64_t leaving = 0;                             // bytes of evictions under way
+  std::uint64_t reserved = 0;  // bytes of fetches that were granted but have not started by `compute`
+  std::vector<std::pair<std::int32_t, double>> awaited;  // host copies: segment that reads, end
+  Trace* trace = nullptr;
+};
+
+double Simulator::handles_us(std::uint64_t bytes) const {
+  if (!rules_.remap) return 0;
+  return static_cast<double>((bytes + rules_.handle_bytes - 1) / rules_.handle_bytes) * rules_.handle_us;
+}
+
+// The part that runs while the other direction is busy runs at the shared rate.
+double Simulator::copy_us(const LinkFit& link, std::uint64_t bytes, double start,
+                          double other_busy_until) const {
+  const double alone = link.us(bytes);
+  if (link.shared_us_per_byte <= link.us_per_byte || other_busy_until <= start) return alone;
+  const double slower = link.shared_us_per_byte / link.us_per_byte;
+  const double shared = std::min(alone, (other_busy_until - start) / slower);
+  return alone + shared * (slower - 1);
+}
+
+// Grants memory to the fetches of this step; each starts when the link, its own eviction and the memory
+// allow.
+void Simulator::start_fetches(Clock& clock, std::int32_t step) {
+  for (; clock.next_fetch < schedule_.fetches.size(); ++clock.next_fetch) {
+    const Fetch& fetch = schedule_.fetches[clock.next_fetch];
+    if (fetch.trigger != step) break;
+    double ready = clock.compute;
+    std::uint64_t leaving = clock.leaving;
+    for (std::size_t i = clock.evictions_done; i < evictions_.size(); ++i) {
+      const Flight& flight = evictions_[i];
+      if (schedule_.live[step] + leaving <= rules_.cap) break;
+      ready = std::max(ready, flight.end);
+      leaving -= std::min(leaving, flight.bytes);
+    }
+    ready = std::max(ready, left_at_[fetch.map]);
+    if (rules_.remap) {
+      if (fetch.squeezed || ready > clock.compute)
+        clock.host = std::max(clock.host, ready + rules_.launch_us);
+      clock.host += handles_us(fetch.bytes);
+      ready = std::max(ready, clock.host);
+    }
+    const bool late = ready > clock.in;
+    const double start = std::max(clock.in, ready);
+    const double us = copy_us(problem_.in, fetch.bytes, start, clock.out);
+    clock.in = start + us;
+    clock.in_busy += us;
+    clock.reserved += fetch.bytes;
+    arrivals_.push_back(
+        {start, clock.in, fetch.bytes, static_cast<std::int32_t>(fetch.map), fetch.deadline, late});
+    if (clock.trace)
+      clock.trace->spans.push_back(
+          {Engine::in, start, clock.in, nowhere, static_cast<std::int32_t>(fetch.map)});
+  }
+}
+
+// Compute takes its own memory; that of fetches which have not started yet is still free.
+void Simulator::wait_for_memory(Clock& clock, std::int32_t step) {
+  const auto settle = [&] {
+    for (; clock.evictions_done < evictions_.size() && evictions_[clock.evictions_done].end <= clock.compute;
+         ++clock.evictions_done) {
+      clock.leaving -= evictions_[clock.evictions_done].bytes;
+    }
+    for (; clock.arrivals_started < arrivals_.size() &&
+           arrivals_[clock.arrivals_started].start <= clock.compute;
+         ++clock.arrivals_started) {
+      clock.reserved -= arrivals_[clock.arrivals_started].bytes;
+    }
+  };
+  settle();
+  while (clock.evictions_done < evictions_.size() &&
+         schedule_.live[step] + clock.leaving > rules_.cap + clock.reserved) {
+    const Flight& flight = evictions_[clock.evictions_done];
+    if (clock.trace) {
+      clock.trace->stalls.push_back(
+          {Stall::Cause::memory, schedule_.steps[step].segment, flight.map, flight.end - clock.compute});
+    }
+    clock.compute = flight.end;
+    if (rules_.remap) clock.host = std::max(clock.host, flight.end) + handles_us(flight.bytes);
+    settle();
+  }
+}
+
+void Simulator::wait_for_fetches(Clock& clock, std::int32_t step) {
+  for (; clock.waited < arrivals_.size() && arrivals_[clock.waited].deadline <= step; ++clock.waited) {
+    const Flight& flight = arrivals_[clock.waited];
+    if (flight.end <= clock.compute) continue;
+    if (clock.trace) {
+      clock.trace->stalls.push_back({flight.late ? Stall::Cause::fetch_late : Stall::Cause::fetch,
+                                     schedule_.steps[step].segment, flight.map, flight.end - clock.compute});
+    }
+    clock.compute = flight.end;
+  }
+}
+
+void Simulator::evict(Clock& clock, const Choice& choice, std::int32_t segment) {
+  for (const std::uint32_t map : problem_.by_leave[segment]) {
+    if (choice.of[map] != Class::keep && rules_.remap) clock.host += handles_us(problem_.maps[map].bytes);
+    if (choice.of[map] != Class::swap) continue;
+    const std::uint64_t bytes = choice.swapped(problem_, map);
+    const double start = std::max(clock.out, rules_.eviction_beside ? clock.op_start : clock.compute);
+    const double us = copy_us(problem_.out, bytes, start, clock.in);
+    clock.out = start + us;
+    clock.out_busy += us;
+    clock.leaving += bytes;
+    left_at_[map] = clock.out;
+    evictions_.push_back({start, clock.out, bytes, static_cast<std::int32_t>(map), nowhere, false});
+    if (clock.trace)
+      clock.trace->spans.push_back({Engine::out, start, clock.out, nowhere, static_cast<std::int32_t>(map)});
+    if (!rules_.eviction_blocks || clock.out <= clock.compute) continue;
+    if (clock.trace) {
+      clock.trace->stalls.push_back(
+          {Stall::Cause::memory, segment, static_cast<std::int32_t>(map), clock.out - clock.compute});
+    }
+    clock.compute = clock.out;
+  }
+}
+
+void Simulator::host_copies(Clock& clock, std::int32_t segment) {
+  for (; clock.next_copy < problem_.copies.size() && problem_.copies[clock.next_copy].segment <= segment;
+       ++clock.next_copy) {
+    const HostCopy& copy = problem_.copies[clock.next_copy];
+    double& engine = copy.to_device ? clock.in : clock.out;
+    const double start = std::max(engine, clock.compute);
+    engine = start + copy.us;
+    if (copy.blocks_compute) clock.compute = engine;
+    if (copy.awaited != nowhere) clock.awaited.push_back({copy.awaited, engine});
+  }
+  for (const auto& [reader, end] : clock.awaited) {
+    if (reader == segment) clock.compute = std::max(clock.compute, end);
+  }
+}
+
+void Simulator::keep_time(const Choice& choice, Trace* trace, Outcome& outcome) {
+  Clock clock;
+  clock.trace = trace;
+  evictions_.clear();
+  arrivals_.clear();
+  left_at_.assign(problem_.maps.size(), 0);
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule_.steps.size()); ++i) {
+    const Step& step = schedule_.steps[i];
+    const bool own = step.replay == nowhere;
+    if (own) host_copies(clock, step.segment);
+    wait_for_memory(clock, i);
+    start_fetches(clock, i);
+    wait_for_fetches(clock, i);
+    if (clock.host > clock.compute) {
+      if (trace)
+        trace->stalls.push_back(
+            {Stall::Cause::host, step.segment, nowhere, clock.host + rules_.launch_us - clock.compute});
+      clock.compute = clock.host + rules_.launch_us;
+    }
+    const double start = clock.op_start = clock.compute;
+    clock.compute += step.us;
+    if (trace) {
+      trace->spans.push_back({Engine::compute, start, clock.compute,
+                              own ? problem_.segments[step.segment].first : step.replay, step.map});
+    }
+    if (own) evict(clock, choice, step.segment);
+  }
+  host_copies(clock, problem_.last_segment() + 1);
+  outcome.us = clock.compute;
+  outcome.out_busy_us = clock.out_busy;
+  outcome.in_busy_us = clock.in_busy;
+}
+
+Outcome Simulator::run(const Choice& choice, Trace* trace) {
+  if (trace) *trace = {};
+  lay_out(choice);
+  account(choice);
+  place_fetches();
+  Outcome outcome;
+  outcome.peak = schedule_.peak;
+  outcome.replay_us = schedule_.replay_us;
+  outcome.excess = schedule_.peak > rules_.cap ? schedule_.peak - rules_.cap : 0;
+  if (!schedule_.possible) outcome.excess = std::max(outcome.excess, ~std::uint64_t{0} / 4);
+  keep_time(choice, trace, outcome);
+  return outcome;
+}
+
+}  // namespace pooch::policy

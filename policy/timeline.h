@@ -1,0 +1,179 @@
+// The simulator: what an iteration costs if the maps are classed so.
+//
+// Three engines work beside each other: the device's compute, in program order with replays just before their
+// consumers; copies to the host, in the order in which maps are used last before their pause; copies to the
+// device, in the order in which maps are needed.
+//
+// Memory is granted in the plan's order, never by the clock. Whether a choice fits is therefore a matter of
+// positions alone (`schedule`): at every step the bytes that the plan has granted and not yet given back must
+// be within the cap. The clock then only says who waits, and for what: an evicted map's bytes are free when
+// its copy has ended; until then whoever needs them waits. So a plan that fits cannot fail because something
+// takes longer than it was measured; it gets slower.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "policy/problem.h"
+
+namespace pooch::policy {
+
+enum class Class : std::uint8_t { keep, swap, recompute };
+
+struct Choice {
+  std::vector<Class> of;                 // by map
+  std::vector<std::uint64_t> part = {};  // by map, bytes that are swapped; empty or 0: the whole map
+  std::uint64_t swapped(const Problem& problem, std::size_t map) const {
+    return part.empty() || part[map] == 0 ? problem.maps[map].bytes : part[map];
+  }
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+// When a swapped map's way back starts.
+enum class Prefetch : std::uint8_t {
+  early,                 // as soon as there is memory from then on until its use (PooCH 4.3)
+  previous_layer,        // with the layer before its reader
+  previous_convolution,  // with the convolution before its reader
+  at_need,               // when its reader's turn has come
+};
+
+struct Rules {
+  std::uint64_t cap = 0;
+  Prefetch prefetch = Prefetch::early;
+  bool eviction_blocks = false;  // the next op waits until the copy to the host has ended
+  bool eviction_beside = false;  // ... which starts together with the map's last reader, not after it
+  // Handles that move cost host time, and the host waits where it takes a handle from work in flight (remap).
+  bool remap = false;
+  double handle_us = 64;                                  // unmap + map + set_access
+  double launch_us = 5;                                   // from the host's decision to the device's start
+  std::uint64_t handle_bytes = std::uint64_t{128} << 20;  // largest
+};
+
+enum class Engine : std::uint8_t { compute, out, in };
+struct Span {
+  Engine engine;
+  double start = 0, end = 0;
+  std::int32_t position = nowhere;  // of the op, on compute
+  std::int32_t map = nowhere;       // that is moved, or for whose sake is replayed
+};
+// Compute stands still.
+struct Stall {
+  enum class Cause : std::uint8_t {
+    memory,      // for the copy out of `map` to end
+    fetch,       // for `map` to arrive; the link was busy all the time
+    fetch_late,  // for `map` to arrive; its copy could not start earlier for want of memory
+    host,        // for the host to move handles
+  };
+  Cause cause;
+  std::int32_t segment = 0, map = nowhere;
+  double us = 0;
+};
+struct Trace {
+  std::vector<Span> spans;
+  std::vector<Stall> stalls;
+};
+
+// What a choice means, in order.
+struct Step {
+  std::int32_t segment = 0;
+  std::int32_t replay = nowhere;  // position of the op that is replayed; nowhere: the segment itself
+  std::int32_t map = nowhere;     // for whose return it is replayed
+  double us = 0;
+};
+struct Fetch {
+  std::uint32_t map = 0;
+  std::uint64_t bytes = 0;
+  std::int32_t trigger = 0, deadline = 0;  // steps: memory is granted before `trigger`; read by `deadline`
+  bool squeezed = false;                   // memory forbade an earlier trigger
+};
+struct Schedule {
+  std::vector<Step> steps;
+  std::vector<std::uint64_t> live;    // by step: bytes granted
+  std::vector<Fetch> fetches;         // in the link's order
+  std::vector<std::int32_t> step_of;  // by segment
+  std::uint64_t peak = 0;
+  double replay_us = 0;
+  bool possible = true;  // false: something must be made again that cannot be
+};
+
+struct Outcome {
+  double us = 0;
+  std::uint64_t peak = 0;    // bytes granted at once
+  std::uint64_t excess = 0;  // of the peak over the cap; 0: feasible
+  double out_busy_us = 0, in_busy_us = 0, replay_us = 0;
+  bool feasible() const { return excess == 0; }
+};
+
+class Simulator {
+ public:
+  Simulator(const Problem& problem, const Rules& rules) : problem_(problem), rules_(rules) {}
+
+  // The time is meaningful for a feasible choice only.
+  Outcome run(const Choice& choice, Trace* trace = nullptr);
+  // Of the last run.
+  const Schedule& schedule() const { return schedule_; }
+  const Problem& problem() const { return problem_; }
+  Rules& rules() { return rules_; }
+
+ private:
+  struct Extent {
+    std::int32_t from, to;  // steps, inclusive
+    std::int64_t bytes;
+    std::uint32_t version;
+    std::uint32_t chain;
+  };
+  void lay_out(const Choice& choice);
+  bool add_chain(const Choice& choice, std::uint32_t map);
+  bool need_version(const Choice& choice, const Source& source, std::int32_t position);
+  bool need_op(const Choice& choice, std::int32_t op, std::int32_t position);
+  void place_chain(const Choice& choice, std::int32_t segment, std::uint32_t map);
+  void keep_temporary(const Extent& extent);
+  void account(const Choice& choice);
+  void place_fetches();
+  void place_early();
+  void find_latest_starts();
+  std::int32_t layer_trigger(const Fetch& fetch) const;
+  struct Clock;
+  void keep_time(const Choice& choice, Trace* trace, Outcome& outcome);
+  void start_fetches(Clock& clock, std::int32_t step);
+  void wait_for_memory(Clock& clock, std::int32_t step);
+  void wait_for_fetches(Clock& clock, std::int32_t step);
+  void evict(Clock& clock, const Choice& choice, std::int32_t segment);
+  void host_copies(Clock& clock, std::int32_t segment);
+  double copy_us(const LinkFit& link, std::uint64_t bytes, double start, double other_busy_until) const;
+  double handles_us(std::uint64_t bytes) const;
+
+  const Problem& problem_;
+  Rules rules_;
+  Schedule schedule_;
+  // Scratch, kept for its memory.
+  std::vector<std::int32_t> returned_at_;  // by map: step that brings it back, or nowhere
+  std::vector<std::int32_t> needed_at_;    // by map: first step that reads it after the pause (swap)
+  std::vector<std::uint32_t> op_seen_;     // by position: number of the chain that it was last part of
+  std::vector<std::uint32_t> map_seen_;    // by map: likewise, of those that the chain brings back
+  std::uint32_t chain_ = 0;
+  std::size_t depth_ = 0;
+  std::vector<std::int32_t> chain_ops_;
+  std::vector<std::int32_t> chain_maps_;
+  std::vector<Extent> temporaries_;
+  struct Flight {
+    double start, end;
+    std::uint64_t bytes;
+    std::int32_t map;
+    std::int32_t deadline;
+    bool late;
+  };
+  std::vector<double> left_at_;               // by map: end of its eviction
+  std::vector<Flight> evictions_, arrivals_;  // in the order of their engine
+  std::vector<std::int64_t> change_;
+  struct Top {
+    std::int32_t step;
+    std::int64_t left;
+  };
+  std::vector<Top> tops_;
+  std::vector<double> starts_;         // by step: its start, were there no stalls
+  std::vector<double> latest_starts_;  // by fetch
+};
+
+}  // namespace pooch::policy

@@ -1,0 +1,96 @@
+// Measures the first iterations of every phase and keeps what was learnt.
+//
+//   a phase is expected that has been timed too seldom -> its iteration is timed -> … -> often enough
+//
+// While nothing is to be timed no timer exists: no event, no activity record. The session's mutex guards it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/device.h"
+#include "core/profile.h"
+#include "cupti/op_timer.h"
+#include "tracker/tracker.h"
+
+namespace pooch::runtime {
+
+class Profiler {
+ public:
+  // Timed iterations per phase: enough for a median.
+  static constexpr std::uint32_t wanted = 3;
+
+  // Without a choice nothing is timed.
+  Profiler(Device& device, tracker::Tracker& tracker, std::optional<cupti::TimerChoice> choice)
+      : device_(device), tracker_(tracker), choice_(choice) {}
+
+  // Are ops timed at present? Then every launch is to be bracketed.
+  bool timing() const { return timing_; }
+  // May what is said of the next op end up in the profile? Not in phases that have been timed often enough.
+  bool describing() const { return timing_ || !tracker_.iterations().where(); }
+  // Does a timer still hold times, or wait for some?
+  bool measuring() const { return timer_ != nullptr; }
+  void begin(StreamHandle stream);
+  // `disturbed`: pooch had to move memory for the op, so idle time before it says nothing about the program.
+  void end(StreamHandle stream, const tracker::Op& op, bool disturbed);
+  // An op has been launched and tracked.
+  void launched();
+
+  // All that is known; the device must be idle if the last times are not to be lost. Ends the measuring.
+  void finish();
+  void fill(Profile& profile) const;
+
+ private:
+  struct Target {
+    bool step;
+    std::uint64_t index;  // of the step, or of the host copy
+    bool disturbed;
+    bool pending;  // its time has not come yet
+  };
+  struct Sample {
+    double start_us = 0, end_us = -1;  // end before start: not measured
+    bool disturbed = false;
+  };
+  // One timed iteration.
+  struct Timed {
+    tracker::PhaseIndex phase{};
+    tracker::StepIndex start = 0, end = 0;
+    std::vector<Sample> steps;
+    std::vector<std::pair<std::uint64_t, Sample>> copies;  // with their numbers
+  };
+  struct Known {
+    std::optional<PhaseProfile> structure;
+    std::uint32_t described = 0;
+    std::vector<std::uint64_t> copies;  // numbers of the structure's copies
+    std::vector<Timed> timed;
+  };
+
+  void decide(tracker::StepIndex next);
+  void keep(const tracker::Iteration& iteration);
+  void collect();
+  void assign(const std::vector<cupti::OpTime>& times);
+  static bool measured(const Sample& s) { return s.end_us >= s.start_us; }
+  Sample* find(const Target& target);
+  bool drained() const { return pending_ == 0; }
+  PhaseProfile profile_of(const Known& known, const tracker::Phase& phase) const;
+
+  Device& device_;
+  tracker::Tracker& tracker_;
+  const std::optional<cupti::TimerChoice> choice_;
+  std::unique_ptr<cupti::OpTimer> timer_;
+  std::string source_;
+  bool timing_ = false, failed_ = false;
+  std::uint64_t next_op_ = 0;
+  std::deque<Target> targets_;  // of the timer's latest op numbers, up to next_op_
+  std::size_t pending_ = 0;     // of those
+  std::optional<Timed> running_;
+  std::vector<cupti::OpTime> times_;  // reused storage
+  std::map<tracker::PhaseIndex, Known> known_;
+};
+
+}  // namespace pooch::runtime

@@ -1,0 +1,25 @@
+#include "softgpu/cupti/driver.h"
+
+#include <dlfcn.h>
+
+namespace softgpu::cupti {
+namespace {
+
+const ActivityTable* find() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  if (library == nullptr) return nullptr;
+  const auto get = reinterpret_cast<decltype(&cuGetExportTable)>(dlsym(library, "cuGetExportTable"));
+  const void* table = nullptr;
+  if (get == nullptr || get(&table, &activity_table_id) != CUDA_SUCCESS) return nullptr;
+  const auto* const found = static_cast<const ActivityTable*>(table);
+  return found->size >= sizeof *found ? found : nullptr;
+}
+
+}  // namespace
+
+const ActivityTable* driver() {
+  static const ActivityTable* const table = find();
+  return table;
+}
+
+}  // namespace softgpu::cupti

@@ -1,0 +1,68 @@
+#include "tests/support/random_profile.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/support/random_phase.h"
+
+namespace pooch::test {
+namespace {
+
+// The peak of what is allocated.
+std::uint64_t need_of(const PhaseProfile& phase) {
+  std::uint64_t now = 0;
+  for (const ProfileBuffer& buffer : phase.buffers) now += buffer.from == outside ? buffer.bytes : 0;
+  std::uint64_t peak = now;
+  for (const MemoryEvent& event : phase.memory) {
+    const std::uint64_t bytes = phase.buffers[event.buffer].bytes;
+    now = event.allocated ? now + bytes : now - bytes;
+    peak = std::max(peak, now);
+  }
+  return peak;
+}
+
+void add_sites(Profile& profile, Dice& dice) {
+  profile.modules = {{"/usr/bin/train", "0123abcd"}, {"/usr/lib/libtensors.so.2", ""}, {"", ""}};
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    CallSite site;
+    for (std::uint32_t module = 0; module < profile.modules.size(); ++module)
+      site.frames.push_back({module, (i + 1) << (4 * module + 8)});
+    if (dice.one_in(2)) site.python = {"/home/me/train.py:12 step", "/home/me/train.py:40 <module>"};
+    profile.sites.push_back(site);
+  }
+  for (PhaseProfile& phase : profile.phases)
+    for (std::size_t p = 0; p < phase.ops.size(); ++p)
+      phase.ops[p].site = static_cast<std::uint32_t>(p % (profile.sites.size() + 1));
+}
+
+}  // namespace
+
+Profile random_profile(std::size_t ops, std::uint64_t seed) {
+  Dice dice(mix(seed, ops));
+  Profile profile;
+  profile.device = "v100-pcie3";
+  profile.device_bytes = 16 * GiB;
+  profile.host_budget_bytes = 64 * GiB;
+  profile.policy = dice.one_in(2) ? "demand" : "keep";
+  profile.timer = dice.one_in(2) ? "cupti" : "events";
+  for (std::uint64_t bytes = 2 * MiB; bytes <= 128 * MiB; bytes *= 8) {
+    for (const bool to_device : {false, true}) {
+      for (const bool both : {false, true})
+        profile.link.push_back(
+            {to_device, bytes, 10 + static_cast<double>(bytes) / (both ? 9e3 : 12e3), both});
+    }
+  }
+  const bool in_iteration = seed % 4 != 0;
+  profile.phases.push_back(PhaseBuilder(ops, dice, true, in_iteration).build());
+  if (seed % 3 == 0) profile.phases.push_back(PhaseBuilder(ops / 4, dice, false, in_iteration).build());
+  if (seed % 2 == 1) add_sites(profile, dice);
+  for (const PhaseProfile& phase : profile.phases) {
+    profile.need_bytes = std::max(profile.need_bytes, need_of(phase));
+    profile.iterations += phase.seen;
+    profile.ops += phase.seen * phase.ops.size();
+  }
+  profile.cap_bytes = profile.need_bytes / 2;
+  return profile;
+}
+
+}  // namespace pooch::test

@@ -1,0 +1,282 @@
+#include "tracker/iterations.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "tracker/layers.h"
+#include "tracker/phase_profile.h"
+#include "tracker/tracker.h"
+
+namespace pooch::tracker {
+namespace {
+
+constexpr std::uint64_t tensor_bytes = 4 * MiB;
+
+// A chain of layers as a framework runs it: y = f(x, w) forward, gradients back, then an optimiser's step.
+class Chain {
+ public:
+  Chain(Tracker& tracker, int layers, std::uint64_t base, std::uint64_t traits = 0)
+      : tracker_(tracker), next_(base), traits_(traits) {
+    for (int i = 0; i < layers; ++i) {
+      weights_.push_back(make());
+      momenta_.push_back(make());
+      run(OpKind::set, {{weights_[i], Effect::overwrite}});
+      run(OpKind::set, {{momenta_[i], Effect::overwrite}});
+    }
+  }
+
+  void train(bool step = true) {
+    pass(/*learn=*/true);
+    if (!step) return;
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      run(OpKind::blas, {{momenta_[i], Effect::read_write}, {gradients_[i], Effect::read}});
+      run(OpKind::blas, {{weights_[i], Effect::read_write}, {momenta_[i], Effect::read}});
+      drop(gradients_[i]);
+    }
+    gradients_.clear();
+  }
+  void validate() { pass(/*learn=*/false); }
+  void trial() {
+    const Address y = make();
+    run(OpKind::conv_forward, {{weights_[0], Effect::read}, {y, Effect::read_write}}, 0, true);
+    drop(y);
+  }
+
+ private:
+  struct Use {
+    Address address;
+    Effect effect;
+  };
+
+  Address make() {
+    Address address{next_};
+    if (!free_.empty()) {
+      address = free_.back();
+      free_.pop_back();
+    } else {
+      next_ += 2 * tensor_bytes;
+    }
+    tracker_.allocated(address, tensor_bytes, true, true);
+    return address;
+  }
+  void drop(Address address) {
+    tracker_.freed(address);
+    free_.push_back(address);
+  }
+  void run(OpKind kind, std::initializer_list<Use> uses, std::uint64_t traits = 0, bool trial = false) {
+    std::vector<Access> accesses;
+    for (const Use& use : uses) accesses.push_back({use.address, tensor_bytes, use.effect});
+    Call call{"op", kind, StreamHandle::legacy, accesses};
+    call.traits = traits + traits_;
+    call.trial = trial;
+    Op op;
+    tracker_.resolve(call, op);
+    tracker_.launched(op);
+  }
+
+  void pass(bool learn) {
+    std::vector<Address> maps = {make()};
+    run(OpKind::copy_in, {{maps[0], Effect::overwrite}});
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      maps.push_back(make());
+      run(OpKind::conv_forward,
+          {{maps[i], Effect::read}, {weights_[i], Effect::read}, {maps[i + 1], Effect::overwrite}});
+      // In validation as in frameworks: the same convolution, another normalisation.
+      run(OpKind::batch_norm_forward, {{maps[i + 1], Effect::read_write}}, learn ? 1 : 2);
+      if (!learn) drop(maps[i]);
+    }
+    if (learn)
+      back(maps);
+    else
+      drop(maps.back());
+  }
+  void back(std::vector<Address>& maps) {
+    const bool accumulate = !gradients_.empty();
+    if (!accumulate)
+      for (std::size_t i = 0; i < weights_.size(); ++i) gradients_.push_back(make());
+    Address dy = maps.back();
+    for (std::size_t i = weights_.size(); i-- > 0;) {
+      run(OpKind::conv_backward_filter,
+          {{maps[i], Effect::read},
+           {dy, Effect::read},
+           {gradients_[i], accumulate ? Effect::read_write : Effect::overwrite}});
+      const Address dx = make();
+      run(OpKind::conv_backward_data,
+          {{weights_[i], Effect::read}, {dy, Effect::read}, {dx, Effect::overwrite}});
+      drop(dy);
+      dy = dx;
+    }
+    drop(dy);
+    drop(maps[0]);
+    for (std::size_t i = 1; i + 1 < maps.size(); ++i) drop(maps[i]);
+  }
+
+  Tracker& tracker_;
+  std::uint64_t next_, traits_;
+  std::vector<Address> weights_, momenta_, gradients_, free_;
+};
+
+struct Found {
+  std::uint64_t iterations;
+  std::size_t phases;
+};
+Found found(const Tracker& tracker) {
+  return {tracker.iterations().count(), tracker.iterations().phases()};
+}
+
+TEST(Iterations, PlainLoopIsKnownAtTheEndOfTheSecond) {
+  Tracker tracker;
+  Chain chain(tracker, 12, 1 << 30);
+  chain.train();
+  EXPECT_EQ(found(tracker).iterations, 0u);
+  chain.train();
+  EXPECT_EQ(found(tracker).iterations, 2u);
+  for (int i = 0; i < 5; ++i) chain.train();
+  EXPECT_EQ(found(tracker).iterations, 7u);
+  EXPECT_EQ(found(tracker).phases, 1u);
+}
+
+// Equal layers repeat each other within one iteration; only the loop comes back to the same weights.
+TEST(Iterations, EqualLayersAreNoIterations) {
+  Tracker tracker;
+  Chain chain(tracker, 200, 1 << 30);
+  chain.train();
+  EXPECT_EQ(found(tracker).phases, 0u);
+  chain.train();
+  EXPECT_EQ(found(tracker).iterations, 2u);
+}
+
+TEST(Iterations, TrialsBeforeTheFirstAreNotCounted) {
+  Tracker tracker;
+  Chain chain(tracker, 12, 1 << 30);
+  for (int i = 0; i < 30; ++i) chain.trial();
+  for (int i = 0; i < 3; ++i) chain.train();
+  EXPECT_EQ(found(tracker).iterations, 3u);
+  EXPECT_EQ(found(tracker).phases, 1u);
+}
+
+TEST(Iterations, TrialsInTheFirstOneOnlyDoNotHideIt) {
+  Tracker tracker;
+  Chain chain(tracker, 12, 1 << 30);
+  chain.train();
+  chain.trial();
+  chain.train();
+  chain.train();
+  EXPECT_EQ(found(tracker).iterations, 3u);
+}
+
+TEST(Iterations, AccumulationIsPassesOfTwoOrThreePhases) {
+  Tracker tracker;
+  Chain chain(tracker, 12, 1 << 30);
+  for (int i = 0; i < 16; ++i) chain.train(i % 4 == 3);
+  EXPECT_GE(found(tracker).iterations, 14u);
+  EXPECT_LE(found(tracker).iterations, 16u);
+  // First (gradients are overwritten), middle, and last with the optimiser's step.
+  EXPECT_EQ(found(tracker).phases, 3u);
+}
+
+// A pass that makes the gradients and one that adds to them and steps: two passes, though gradients live on.
+TEST(Iterations, AccumulationOverTwoIsTwoPhases) {
+  Tracker tracker;
+  Chain chain(tracker, 12, 1 << 30);
+  for (int i = 0; i < 12; ++i) chain.train(i % 2 == 1);
+  EXPECT_EQ(found(tracker).iterations, 12u);
+  EXPECT_EQ(found(tracker).phases, 2u);
+}
+
+TEST(Iterations, ValidationEveryFive) {
+  Tracker tracker;
+  Chain chain(tracker, 12, 1 << 30);
+  for (int i = 0; i < 20; ++i) {
+    chain.train();
+    if (i % 5 == 4) chain.validate();
+  }
+  EXPECT_EQ(found(tracker).iterations, 24u);
+  EXPECT_EQ(found(tracker).phases, 2u);
+}
+
+TEST(Iterations, SeveralValidationsInARow) {
+  Tracker tracker;
+  Chain chain(tracker, 12, 1 << 30);
+  for (int i = 0; i < 12; ++i) {
+    chain.train();
+    if (i % 4 == 3)
+      for (int v = 0; v < 3; ++v) chain.validate();
+  }
+  EXPECT_EQ(found(tracker).iterations, 12u + 9u);
+  EXPECT_EQ(found(tracker).phases, 2u);
+}
+
+TEST(Iterations, TwoNetworksInTurnAreTwoPhases) {
+  Tracker tracker;
+  Chain one(tracker, 12, 1 << 30), other(tracker, 9, std::uint64_t{1} << 40, 100);
+  for (int i = 0; i < 6; ++i) one.train(), other.train();
+  EXPECT_EQ(found(tracker).iterations, 12u);
+  EXPECT_EQ(found(tracker).phases, 2u);
+}
+
+TEST(Iterations, ThePhaseAheadIsPredictedFromHistory) {
+  Tracker tracker;
+  Chain chain(tracker, 12, 1 << 30);
+  const auto cycle = [&] {
+    for (int i = 0; i < 4; ++i) chain.train();
+    chain.validate();
+  };
+  for (int i = 0; i < 3; ++i) cycle();
+  const auto training = tracker.iterations().where();
+  ASSERT_TRUE(training);
+  EXPECT_EQ(training->start, tracker.steps()) << "between two iterations";
+  for (int i = 0; i < 4; ++i) chain.train();
+  const auto validation = tracker.iterations().where();
+  ASSERT_TRUE(validation);
+  EXPECT_NE(training->phase, validation->phase);
+}
+
+// Ops on random tensors that are never the same for long.
+TEST(Iterations, RandomStreamsHaveNone) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    Tracker tracker;
+    std::mt19937 random(seed);
+    const auto tensors = 3 + random() % 12;
+    for (std::uint64_t i = 0; i < tensors; ++i)
+      tracker.allocated(Address{(i + 1) << 30}, tensor_bytes, true, true);
+    const auto kinds = 2 + random() % 4;
+    for (int i = 0; i < 4000; ++i) {
+      const Access accesses[] = {{Address{(1 + random() % tensors) << 30}, tensor_bytes, Effect::read},
+                                 {Address{(1 + random() % tensors) << 30}, tensor_bytes, Effect::overwrite}};
+      Call call{"op", OpKind::elementwise, StreamHandle::legacy, accesses};
+      call.traits = random() % kinds;
+      Op op;
+      tracker.resolve(call, op);
+      tracker.launched(op);
+    }
+    EXPECT_EQ(found(tracker).iterations, 0u) << "seed " << seed;
+  }
+}
+
+TEST(Description, OfAChainIsItsLayersMapsAndRoles) {
+  Tracker tracker;
+  Chain chain(tracker, 5, 1 << 30);
+  std::optional<PhaseProfile> phase;
+  for (int i = 0; i < 3; ++i) {
+    chain.train();
+    for (const Iteration& iteration : tracker.take_completed())
+      if (tracker.log().has(iteration.start))
+        phase = describe_iteration(tracker.log(), iteration.start, iteration.end);
+  }
+  ASSERT_TRUE(phase);
+  EXPECT_EQ(phase->kind, "train");
+  EXPECT_EQ(phase->turn, 10);
+  EXPECT_EQ(phase->ops.size(), 10u + 10u + 10u);
+  const LayerGraph graph = build_layers(*phase);
+  EXPECT_EQ(graph.layers.size(), 10u);
+  // The input and every normalised convolution but the last, whose memory the first gradient takes.
+  int kept = 0;
+  for (const Map& map : graph.maps) kept += map.kept;
+  EXPECT_EQ(kept, 6);
+}
+
+}  // namespace
+}  // namespace pooch::tracker

@@ -1,0 +1,260 @@
+#include "simulate_command.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "core/profile.h"
+#include "device_choice.h"
+#include "install.h"
+#include "plan_command.h"
+#include "policy/planner.h"
+#include "run_command.h"
+#include "simulate_rows.h"
+#include "text_file.h"
+
+namespace pooch::tools {
+namespace fs = std::filesystem;
+namespace {
+
+// More than any network needs; a device that only keeps time has as much as it is told.
+constexpr std::uint64_t plenty_of_device = std::uint64_t{4} << 40, plenty = std::uint64_t{3} << 40;
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::error_code error;
+    std::string name = (fs::absolute(fs::temp_directory_path(error), error) / "pooch-XXXXXX").string();
+    if (mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code error;
+    if (!path_.empty()) fs::remove_all(path_, error);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// While it lives, what goes to stdout goes into a file.
+class StdoutInto {
+ public:
+  explicit StdoutInto(const fs::path& path) {
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0) return;
+    std::fflush(stdout);
+    before_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    good_ = before_ >= 0 && dup2(file, STDOUT_FILENO) >= 0;
+    ::close(file);
+  }
+  ~StdoutInto() {
+    if (good_) dup2(before_, STDOUT_FILENO);
+    if (before_ >= 0) ::close(before_);
+  }
+  StdoutInto(const StdoutInto&) = delete;
+  StdoutInto& operator=(const StdoutInto&) = delete;
+
+  bool good() const { return good_; }
+
+ private:
+  int before_ = -1;
+  bool good_ = false;
+};
+
+struct Failure {
+  int code;
+  std::string message;  // empty: said already
+};
+
+int complain(const Failure& failure) {
+  if (!failure.message.empty()) fmt::print(stderr, "pooch: error: simulate: {}\n", failure.message);
+  return failure.code;
+}
+
+// The last line that is a JSON object with a batch. A command that trains several networks says nothing about
+// the main phase with it.
+std::optional<std::uint64_t> batch_of(const std::string& output) {
+  std::optional<std::uint64_t> batch;
+  for (std::size_t from = 0; from < output.size();) {
+    const std::size_t end = std::min(output.find('\n', from), output.size());
+    const auto line = nlohmann::json::parse(output.begin() + static_cast<std::ptrdiff_t>(from),
+                                            output.begin() + static_cast<std::ptrdiff_t>(end), nullptr,
+                                            /*allow_exceptions=*/false);
+    from = end + 1;
+    if (!line.is_object() || !line.contains("batch") || line.contains("alternate")) continue;
+    if (line["batch"].is_number_unsigned() && line["batch"] > 0) batch = line["batch"].get<std::uint64_t>();
+  }
+  return batch;
+}
+
+struct Watched {
+  Profile profile;
+  std::string output;
+  int code = 0;            // the command's
+  Failure failure{0, ""};  // code 0: there is a profile
+
+  bool measured() const { return !profile.phases.empty() && profile.phases.front().measured > 0; }
+};
+
+// The command under `pooch run`, in a process of its own, with its output and profile kept.
+Watched watch(const SimulateOptions& options, const SoftDevice& device, const char* policy,
+              const std::string& memory) {
+  Watched watched;
+  const TemporaryFolder folder;
+  if (folder.path().empty()) {
+    watched.failure = {exit_failed, "no temporary folder can be made"};
+    return watched;
+  }
+  setenv("POOCH_REPORT", folder.path().c_str(), 1);
+  RunOptions run;
+  run.device = "soft:" + device.to_string();
+  run.policy = policy;
+  run.memory = memory;
+  run.command = options.command;
+  {
+    const StdoutInto redirected(folder.path() / "stdout");
+    if (!redirected.good()) {
+      watched.failure = {exit_failed, "the command's output cannot be kept"};
+      return watched;
+    }
+    watched.code = run_command(run);
+  }
+  if (const auto output = read_text((folder.path() / "stdout").string())) watched.output = *output;
+  if (watched.code != 0) fmt::print(stderr, "{}", watched.output);  // the reason may be there
+  const auto text = read_text((folder.path() / "profile.json").string());
+  if (!text) {
+    watched.failure = {watched.code, ""};
+    if (watched.code == 0)
+      watched.failure = {exit_failed, "the command left no profile: it used no memory of a GPU"};
+    return watched;
+  }
+  auto profile = profile_from_json(*text);
+  if (profile)
+    watched.profile = std::move(*profile);
+  else
+    watched.failure = {exit_failed, "profile.json: " + profile.error().message};
+  return watched;
+}
+
+// Bytes per second of the model's link; nothing for a way that the profile has measurements of.
+Status link_rates(const SoftDevice& device, const fs::path& softgpu_folder, SimulationInput& input) {
+  const auto measured = [&](bool to_device) {
+    for (const LinkSample& sample : input.profile.link)
+      if (sample.to_device == to_device) return true;
+    return false;
+  };
+  const fs::path path = softgpu_folder / "models" / (device.model + ".json");
+  std::ifstream in(path);
+  const auto model = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  for (const auto& [key, to_device, rate] :
+       {std::tuple("to_device", true, &input.link_in), std::tuple("to_host", false, &input.link_out)}) {
+    if (measured(to_device)) continue;
+    const auto pointer = nlohmann::json::json_pointer(std::string("/link/") + key);
+    if (!model.is_object() || !model.contains(pointer) || !model[pointer].is_number())
+      return Error{ErrorCode::invalid_argument, fmt::format("{}: no link.{}", path.string(), key)};
+    *rate = model[pointer].get<double>();
+  }
+  return Done{};
+}
+
+// The phase as it was with memory enough: of the same ops, else the main one.
+const PhaseProfile& same_phase(const Profile& in_core, const PhaseProfile& phase) {
+  for (const PhaseProfile& other : in_core.phases)
+    if (other.id == phase.id) return other;
+  return in_core.phases.front();
+}
+
+// Under demand mode the host's gaps between ops are mostly the waits of demand mode itself, which no plan
+// has.
+void take_gaps(PhaseProfile& phase, const PhaseProfile& in_core) {
+  if (phase.id != in_core.id || phase.ops.size() != in_core.ops.size()) return;
+  for (std::size_t i = 0; i < phase.ops.size(); ++i) phase.ops[i].gap_us = in_core.ops[i].gap_us;
+}
+
+// What is measured goes from the first op's start to the last one's end; a copy of the program's own that the
+// first op waits for comes on top, here as in every plan's time.
+Result<double> in_core_ms(const SimulationInput& input, const Profile& in_core, const PhaseProfile& phase) {
+  policy::PlanRequest request{plenty, input.link_out, input.link_in};
+  request.bound = false;
+  const auto plan = policy::make_plan(in_core, phase.id, "keep", request);
+  if (!plan) return plan.error();
+  return std::max(plan->in_core_ms, phase.iteration_us / 1e3);
+}
+
+Result<SoftDevice> read_device(const std::string& text, const fs::path& softgpu_folder) {
+  const std::string whole = text == "real" || text.starts_with("soft:") ? text : "soft:" + text;
+  auto device = parse_device(whole, softgpu_folder);
+  if (!device) return device.error();
+  if (!*device || (":" + whole + ":").find(":compute:") != std::string::npos)
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("'{}': accepted is a software GPU that keeps time, soft:MODEL[:timing]", text)};
+  (*device)->mode = "timing";
+  return **device;
+}
+
+Result<Simulation> simulate(const SimulationInput& input, const std::string& policy) {
+  Simulation simulation;
+  for (const policy::PolicyInfo& info : policy::policies()) {
+    if (policy != "all" && policy != info.name) continue;
+    auto row = plan_policy(input, std::string(info.name));
+    if (!row) return row.error();
+    simulation.rows.push_back(std::move(*row));
+  }
+  return simulation;
+}
+
+}  // namespace
+
+int simulate_command(const SimulateOptions& options) {
+  const Install install = find_install();
+  const auto device = read_device(options.device, install.softgpu_folder);
+  if (!device) return complain({exit_bad_usage, "--device " + device.error().message});
+  if (options.policy != "all") {
+    if (const auto why = unknown_policy(options.policy))
+      return complain({exit_bad_usage, "--policy " + *why + ", all"});
+  }
+  unsetenv("POOCH_RECORD");  // two runs, one file
+  Watched capped = watch(options, *device, "demand", options.memory);
+  if (capped.failure.code != 0) return complain(capped.failure);
+  SoftDevice large = *device;
+  large.memory = plenty_of_device;
+  Watched in_core = watch(options, large, "keep", std::to_string(plenty));
+  if (in_core.failure.code != 0) return complain(in_core.failure);
+  if (in_core.code != 0) return in_core.code;
+  if (!in_core.measured())
+    return complain({exit_failed, "the command had no iterations to measure: let it run eight or more"});
+  if (capped.code != 0)
+    fmt::print(stderr, "pooch: simulate: under demand mode the command ended with {}; planned from {}\n",
+               capped.code, capped.measured() ? "what it did until then" : "its run with memory enough");
+  if (!capped.measured()) capped.profile.phases = in_core.profile.phases;
+
+  in_core.profile.link = capped.profile.link;  // the same device, whichever run measured it
+  PhaseProfile& phase = capped.profile.phases.front();
+  const PhaseProfile& roomy = same_phase(in_core.profile, phase);
+  take_gaps(phase, roomy);
+  SimulationInput input{capped.profile, phase.id, {}, {}};
+  if (const Status read = link_rates(*device, install.softgpu_folder, input); !read)
+    return complain({exit_failed, read.error().message});
+  auto simulation = simulate(input, options.policy);
+  if (!simulation) return complain({exit_failed, simulation.error().message});
+  const auto ms = in_core_ms(input, in_core.profile, roomy);
+  if (!ms) return complain({exit_failed, ms.error().message});
+  simulation->in_core_ms = *ms;
+  simulation->in_core_ops_ms = roomy.iteration_us / 1e3;
+  if (phase.kind == "train") simulation->batch = batch_of(in_core.output);
+  return print_text("simulate", options.json ? simulation_json(*simulation) : simulation_table(*simulation));
+}
+
+}  // namespace pooch::tools

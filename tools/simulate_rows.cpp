@@ -1,0 +1,155 @@
+#include "simulate_rows.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "core/bytes.h"
+#include "plan_facts.h"
+#include "policy/planner.h"
+#include "text_table.h"
+
+namespace pooch::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A plan that swaps every map fits wherever any does, and is cheap to make; the bound is the same for all.
+std::optional<double> bound_ms(const SimulationInput& input, policy::PlanRequest request) {
+  request.bound = true;
+  const auto plan = policy::make_plan(input.profile, input.phase, "swap-all", request);
+  return plan ? plan->bound_ms : std::nullopt;
+}
+
+Result<Trial> attempt(const SimulationInput& input, const std::string& policy, Backing backing) {
+  policy::PlanRequest request{input.profile.cap_bytes, input.link_out, input.link_in, backing};
+  request.bound = false;
+  const auto start = std::chrono::steady_clock::now();
+  auto plan = policy::make_plan(input.profile, input.phase, policy, request);
+  Trial trial;
+  trial.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!plan && plan.error().code != ErrorCode::out_of_memory) return plan.error();
+  if (!plan) {
+    trial.why = plan.error().message;
+  } else if (plan->host_bytes > input.profile.host_budget_bytes) {
+    trial.why = fmt::format("{} would page-lock {} of the host's memory, and may use {}", policy,
+                            format_bytes(plan->host_bytes), format_bytes(input.profile.host_budget_bytes));
+  } else {
+    trial.plan = std::move(*plan);
+    trial.plan->bound_ms = bound_ms(input, request);
+  }
+  return trial;
+}
+
+std::optional<double> ms_of(const Trial& trial) {
+  if (!trial.plan) return std::nullopt;
+  return trial.plan->predicted_ms;
+}
+
+std::string ms_text(const std::optional<double>& ms) {
+  return ms ? fmt::format("{:.1f}", *ms) : "-";
+}
+
+Json or_null(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+double images_per_s(const Simulation& simulation, double ms) {
+  return static_cast<double>(*simulation.batch) * 1e3 / ms;
+}
+
+std::vector<std::string> row_of(const Simulation& simulation, const SimulatedPolicy& row) {
+  const Trial& best = row.best();
+  std::vector<std::string> cells{row.policy};
+  if (!best.plan) {
+    cells.resize(simulation.batch ? 12 : 11, "-");
+    cells[1] = "does not fit";
+    cells[cells.size() - 2] = fmt::format("{:.2f}", best.seconds);
+    return cells;
+  }
+  const Plan& plan = *best.plan;
+  cells.insert(cells.end(), {fmt::format("{:.1f}", plan.predicted_ms),
+                             percent(overhead_of(plan.predicted_ms, simulation.in_core_ms))});
+  if (simulation.batch) cells.push_back(fmt::format("{:.1f}", images_per_s(simulation, plan.predicted_ms)));
+  cells.push_back(format_bytes(plan.peak));
+  for (const std::size_t count : totals_of(plan).maps) cells.push_back(fmt::format("{}", count));
+  cells.push_back(ms_text(ms_of(row.trials[static_cast<int>(Backing::remap)])));
+  cells.push_back(ms_text(ms_of(row.trials[static_cast<int>(Backing::alias)])));
+  const auto gap = bound_gap(plan);
+  cells.insert(cells.end(), {fmt::format("{:.2f}", best.seconds), gap ? percent(*gap) : "-"});
+  return cells;
+}
+
+Json json_of(const Simulation& simulation, const SimulatedPolicy& row) {
+  const Trial& best = row.best();
+  Json json{{"policy", row.policy}, {"feasible", best.plan.has_value()}};
+  for (const char* key : {"time_ms", "overhead", "peak_bytes", "keep", "swap", "recompute"})
+    json[key] = nullptr;
+  json["plan_seconds"] = best.seconds;
+  json["bound_gap"] = nullptr;
+  if (simulation.batch) json["images_per_s"] = nullptr;
+  json["backing"] = nullptr;
+  json["remap_ms"] = or_null(ms_of(row.trials[static_cast<int>(Backing::remap)]));
+  json["alias_ms"] = or_null(ms_of(row.trials[static_cast<int>(Backing::alias)]));
+  if (!best.plan) {
+    json["why"] = best.why;
+    return json;
+  }
+  const Plan& plan = *best.plan;
+  const ClassTotals totals = totals_of(plan);
+  json["time_ms"] = plan.predicted_ms;
+  json["overhead"] = overhead_of(plan.predicted_ms, simulation.in_core_ms);
+  json["peak_bytes"] = plan.peak;
+  for (const MapClass of : all_classes)
+    json[std::string(name(of))] = totals.maps[static_cast<std::size_t>(of)];
+  json["bound_gap"] = or_null(bound_gap(plan));
+  if (simulation.batch) json["images_per_s"] = images_per_s(simulation, plan.predicted_ms);
+  json["backing"] = name(plan.backing);
+  return json;
+}
+
+}  // namespace
+
+const Trial& SimulatedPolicy::best() const {
+  const auto& [first, second] = trials;
+  if (!second.plan) return first;
+  return first.plan && first.plan->predicted_ms <= second.plan->predicted_ms ? first : second;
+}
+
+Result<SimulatedPolicy> plan_policy(const SimulationInput& input, const std::string& policy) {
+  SimulatedPolicy row;
+  row.policy = policy;
+  for (const Backing backing : {Backing::remap, Backing::alias}) {
+    auto trial = attempt(input, policy, backing);
+    if (!trial) return trial.error();
+    row.trials[static_cast<std::size_t>(backing)] = std::move(*trial);
+  }
+  return row;
+}
+
+std::string simulation_table(const Simulation& simulation) {
+  std::vector<std::string> head{"policy", "time ms", "overhead"};
+  if (simulation.batch) head.push_back("images/s");
+  for (const char* cell : {"peak", "keep", "swap", "recompute", "remap ms", "alias ms", "plan s", "gap"})
+    head.push_back(cell);
+  std::vector<std::vector<std::string>> rows{head};
+  std::string complaints;
+  for (const SimulatedPolicy& row : simulation.rows) {
+    rows.push_back(row_of(simulation, row));
+    if (!row.best().plan) complaints += row.best().why + "\n";
+  }
+  return fmt::format("in-core {:.1f} ms per iteration, {:.1f} from the first op to the last\n",
+                     simulation.in_core_ms, simulation.in_core_ops_ms) +
+         text_table(rows, {0}) + complaints;
+}
+
+std::string simulation_json(const Simulation& simulation) {
+  Json json{{"incore_ms", simulation.in_core_ms}, {"incore_ops_ms", simulation.in_core_ops_ms}};
+  if (simulation.batch) json["batch"] = *simulation.batch;
+  json["rows"] = Json::array();
+  for (const SimulatedPolicy& row : simulation.rows) json["rows"].push_back(json_of(simulation, row));
+  return json.dump(2) + "\n";
+}
+
+}  // namespace pooch::tools

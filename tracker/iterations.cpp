@@ -1,0 +1,245 @@
+#include "tracker/iterations.h"
+
+#include <algorithm>
+
+#include "core/hash.h"
+#include "tracker/segments.h"
+
+namespace pooch::tracker {
+namespace {
+
+// The first steps of a phase that must be seen before a stretch that fits nothing is held to end there.
+constexpr std::uint64_t enough_to_begin = 8;
+// A stream that has not repeated itself in so many steps is looked at afresh.
+constexpr std::uint64_t longest_unknown = 1u << 18;
+constexpr std::size_t longest_history = 256, longest_context = 16;
+
+}  // namespace
+
+std::optional<Iterations::Where> Iterations::where() const {
+  return current_;
+}
+
+void Iterations::push(std::vector<Iteration>& completed) {
+  const StepIndex step = log_.end() - 1;
+  if (!current_ || !follow(step, completed)) search(step, completed);
+  trim(completed);
+}
+
+// --- within a phase
+
+bool Iterations::follow(StepIndex step, std::vector<Iteration>& completed) {
+  const Phase& phase = at(current_->phase);
+  const std::uint64_t position = step - current_->start;
+  if (phase.keys[position] != key_within(log_, step, current_->start)) {
+    if (position == 0 && resume_last(step)) return true;
+    if (!follow_other(step)) {
+      lose(current_->start);
+      return false;
+    }
+  }
+  if (step - current_->start + 1 == at(current_->phase).keys.size()) complete(step + 1, completed);
+  return true;
+}
+
+// The step does not fit: another phase whose steps were the same so far may have it.
+bool Iterations::follow_other(StepIndex step) {
+  const StepIndex start = current_->start;
+  const std::uint64_t key = key_within(log_, step, start), position = step - start;
+  std::optional<PhaseIndex> best;
+  for (std::uint32_t i = 0; i < phases_.size(); ++i) {
+    const PhaseIndex other{i};
+    const Phase& candidate = at(other);
+    if (candidate.keys.size() <= position || candidate.keys[position] != key) continue;
+    const Phase& now = at(current_->phase);
+    if (!std::equal(now.keys.begin(), now.keys.begin() + static_cast<std::ptrdiff_t>(position),
+                    candidate.keys.begin()))
+      continue;
+    if (!best || candidate.seen > at(*best).seen) best = other;
+  }
+  if (!best) return false;
+  current_->phase = *best;
+  return true;
+}
+
+// The iteration that was held to be complete goes on: a longer phase begins with all its steps.
+bool Iterations::resume_last(StepIndex step) {
+  if (!last_ || last_->end != step || history_.empty() || !log_.has(last_->start)) return false;
+  const std::uint64_t key = key_within(log_, step, last_->start), position = step - last_->start;
+  for (std::uint32_t i = 0; i < phases_.size(); ++i) {
+    const Phase& longer = phases_[i];
+    if (longer.keys.size() <= position || longer.keys[position] != key) continue;
+    if (!std::equal(at(last_->phase).keys.begin(), at(last_->phase).keys.end(), longer.keys.begin()))
+      continue;
+    --at(last_->phase).seen;
+    --count_;
+    history_.pop_back();
+    current_ = Where{PhaseIndex{i}, last_->start};
+    last_.reset();
+    return true;
+  }
+  return false;
+}
+
+void Iterations::complete(StepIndex end, std::vector<Iteration>& completed) {
+  last_ = Iteration{current_->phase, current_->start, end};
+  completed.push_back(*last_);
+  ++at(last_->phase).seen;
+  ++count_;
+  if (history_.size() == longest_history)
+    history_.erase(history_.begin(), history_.begin() + longest_history / 2);
+  history_.push_back(last_->phase);
+  begin(predict(), end);
+}
+
+void Iterations::begin(PhaseIndex phase, StepIndex start) {
+  current_ = Where{phase, start};
+  tentative_.reset();
+}
+
+// What followed the longest part of the history that equals its end.
+PhaseIndex Iterations::predict() const {
+  PhaseIndex best = history_.back();
+  std::size_t best_length = 0;
+  for (std::size_t next = history_.size() - 1; next > 0 && best_length < longest_context; --next) {
+    std::size_t length = 0;
+    while (length < next && length < longest_context &&
+           history_[next - 1 - length] == history_[history_.size() - 1 - length])
+      ++length;
+    if (length > best_length) best_length = length, best = history_[next];
+  }
+  return best;
+}
+
+// --- in the unknown
+
+void Iterations::lose(StepIndex unknown_from) {
+  current_.reset();
+  tentative_.reset();
+  unknown_from_ = unknown_from;
+  finder_.restart(unknown_from);
+}
+
+void Iterations::search(StepIndex step, std::vector<Iteration>& completed) {
+  if (confirm_start(step, completed)) return;
+  if (const auto period = finder_.push()) adopt_period(*period, completed);
+}
+
+// Is a known phase beginning?
+bool Iterations::confirm_start(StepIndex step, std::vector<Iteration>& completed) {
+  if (tentative_) {
+    const std::uint64_t position = step - tentative_->start;
+    const Phase& phase = at(tentative_->phase);
+    if (phase.keys[position] != key_within(log_, step, tentative_->start)) {
+      const StepIndex start = tentative_->start;
+      tentative_.reset();
+      for (std::uint32_t i = 0; i < phases_.size() && !tentative_; ++i)
+        if (phases_[i].keys.size() > position && matches(PhaseIndex{i}, start, step + 1))
+          tentative_ = Tentative{PhaseIndex{i}, start};
+    }
+  }
+  if (!tentative_) {
+    // Not at the very step at which the stretch began: there it did not fit.
+    if (step == unknown_from_ && last_ && last_->end == step) return false;
+    for (std::uint32_t i = 0; i < phases_.size() && !tentative_; ++i)
+      if (phases_[i].keys[0] == key_within(log_, step, step)) tentative_ = Tentative{PhaseIndex{i}, step};
+    if (!tentative_) return false;
+  }
+  const Phase& phase = at(tentative_->phase);
+  if (step - tentative_->start + 1 < std::min<std::uint64_t>(phase.keys.size(), enough_to_begin))
+    return false;
+  const Tentative found = *tentative_;
+  close_unknown(found.start, completed);
+  begin(found.phase, found.start);
+  if (step + 1 - found.start == phase.keys.size()) complete(step + 1, completed);
+  return true;
+}
+
+// The stretch since `unknown_from_` ends: cuts it into iterations.
+void Iterations::close_unknown(StepIndex end, std::vector<Iteration>& completed) {
+  if (unknown_from_ >= end || phases_.empty()) return;
+  const std::vector<StepIndex> starts = starts_in_stretch(log_, unknown_from_, end);
+  if (starts.empty()) {
+    if (!last_ || last_->end != unknown_from_ || !log_.has(last_->start)) return;
+    // The end of the iteration before.
+    const StepIndex start = last_->start;
+    --at(last_->phase).seen;
+    --count_;
+    history_.pop_back();
+    add(start, end, completed);
+    return;
+  }
+  for (std::size_t i = 0; i < starts.size(); ++i)
+    add(starts[i], i + 1 < starts.size() ? starts[i + 1] : end, completed);
+}
+
+// An iteration that is complete and may be of a new phase.
+void Iterations::add(StepIndex start, StepIndex end, std::vector<Iteration>& completed) {
+  current_ = Where{intern(start, end), start};
+  complete(end, completed);
+}
+
+PhaseIndex Iterations::intern(StepIndex start, StepIndex end) {
+  Phase made{{}, 0};
+  made.keys.reserve(end - start);
+  for (StepIndex step = start; step < end; ++step) made.keys.push_back(key_within(log_, step, start));
+  for (const std::uint64_t key : made.keys) made.id = mix(made.id, key);
+  for (std::uint32_t i = 0; i < phases_.size(); ++i)
+    if (phases_[i].keys == made.keys) return PhaseIndex{i};
+  phases_.push_back(std::move(made));
+  return PhaseIndex{static_cast<std::uint32_t>(phases_.size() - 1)};
+}
+
+bool Iterations::matches(PhaseIndex index, StepIndex start, StepIndex end) const {
+  const Phase& candidate = phase(index);
+  for (StepIndex step = start; step < end; ++step)
+    if (candidate.keys[step - start] != key_within(log_, step, start)) return false;
+  return true;
+}
+
+// The last two periods are equal: iterations are found from the first one on that belongs to the repetition.
+void Iterations::adopt_period(const Period& period, std::vector<Iteration>& completed) {
+  const StepIndex end = log_.end();
+  const StepIndex first = end - 2 * period.length;
+  std::vector<StepIndex> starts = starts_in_period(log_, first, period.length);
+  // All starts of the repetition, from its first step on.
+  std::vector<StepIndex> all;
+  for (const StepIndex start : starts) {
+    StepIndex s = start;
+    while (s >= period.from + period.length) s -= period.length;
+    for (; s < end; s += period.length) all.push_back(s);
+  }
+  std::sort(all.begin(), all.end());
+  close_unknown(all.front(), completed);
+  for (std::size_t i = 0; i + 1 < all.size(); ++i) add(all[i], all[i + 1], completed);
+  // The last one is under way, or has just ended.
+  const StepIndex start = all.back();
+  const std::uint64_t done = end - start;
+  current_.reset();
+  for (std::uint32_t i = 0; i < phases_.size(); ++i) {
+    if (phases_[i].keys.size() < done || !matches(PhaseIndex{i}, start, end)) continue;
+    if (current_ && at(current_->phase).seen >= phases_[i].seen) continue;
+    current_ = Where{PhaseIndex{i}, start};
+  }
+  if (!current_) return lose(start);
+  tentative_.reset();
+  if (done == at(current_->phase).keys.size()) complete(end, completed);
+}
+
+// --- memory
+
+void Iterations::trim(const std::vector<Iteration>& completed) {
+  if (current_) {
+    StepIndex needed = last_ ? last_->start : current_->start;
+    // Nobody has looked at these yet: several become known at once where a period is short.
+    if (!completed.empty()) needed = std::min(needed, completed.front().start);
+    log_.forget_before(needed);
+    return;
+  }
+  if (log_.end() - unknown_from_ <= longest_unknown) return;
+  last_.reset();
+  lose(log_.end());
+  log_.restart(log_.end());
+}
+
+}  // namespace pooch::tracker

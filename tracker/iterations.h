@@ -1,0 +1,92 @@
+// Which iteration the program is in, without any hint: phases are recognised by the keys of their steps.
+//
+//              period found                     a key that no known phase has here
+//   unknown  ----------------->  in a phase  ------------------------------------->  unknown
+//      ^  \_________________________^  |  ^ the last step of a phase: the next one is predicted
+//      |        a known phase begins   |__|
+//
+// A stretch that fits no phase is cut into iterations once a known phase begins again; each is then a phase
+// of its own. A tail that holds no iteration, as an optimiser's step after several passes, makes the
+// iteration before it one of another phase.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tracker/op_log.h"
+#include "tracker/period.h"
+
+namespace pooch::tracker {
+
+enum class PhaseIndex : std::uint32_t {};
+
+struct Phase {
+  std::vector<std::uint64_t> keys;  // of its steps, by position
+  std::uint64_t id;                 // hash of the keys
+  std::uint64_t seen = 0;           // complete iterations
+};
+
+// An iteration that has just become complete.
+struct Iteration {
+  PhaseIndex phase;
+  StepIndex start, end;
+};
+
+class Iterations {
+ public:
+  explicit Iterations(OpLog& log) : log_(log), finder_(log) {}
+
+  // The log's last step is new. Appends the iterations that are now known to be complete, in order. One that
+  // was appended may come again, longer and as another phase, if it turns out to go on (`start` is the same).
+  void push(std::vector<Iteration>& completed);
+
+  // The phase that the program is believed to be in, and the step it began with; none while unknown.
+  struct Where {
+    PhaseIndex phase;
+    StepIndex start;
+  };
+  std::optional<Where> where() const;
+
+  const Phase& phase(PhaseIndex index) const { return phases_[static_cast<std::uint32_t>(index)]; }
+  std::size_t phases() const { return phases_.size(); }
+  std::uint64_t count() const { return count_; }  // complete iterations of the run, of all phases
+
+ private:
+  struct Tentative {
+    PhaseIndex phase;
+    StepIndex start;
+  };
+
+  bool follow(StepIndex step, std::vector<Iteration>& completed);
+  bool follow_other(StepIndex step);
+  bool resume_last(StepIndex step);
+  void search(StepIndex step, std::vector<Iteration>& completed);
+  bool confirm_start(StepIndex step, std::vector<Iteration>& completed);
+  void adopt_period(const Period& period, std::vector<Iteration>& completed);
+  void close_unknown(StepIndex end, std::vector<Iteration>& completed);
+  void complete(StepIndex end, std::vector<Iteration>& completed);
+  void add(StepIndex start, StepIndex end, std::vector<Iteration>& completed);
+  void begin(PhaseIndex phase, StepIndex start);
+  void lose(StepIndex unknown_from);
+  bool matches(PhaseIndex phase, StepIndex start, StepIndex end) const;
+  PhaseIndex intern(StepIndex start, StepIndex end);
+  PhaseIndex predict() const;
+  void trim(const std::vector<Iteration>& completed);
+
+  Phase& at(PhaseIndex index) { return phases_[static_cast<std::uint32_t>(index)]; }
+
+  OpLog& log_;
+  PeriodFinder finder_;
+  std::deque<Phase> phases_;
+  std::vector<PhaseIndex> history_;  // of complete iterations; its latest part
+  std::uint64_t count_ = 0;
+  std::optional<Where> current_;  // none: unknown since unknown_from_
+  StepIndex unknown_from_ = 0;
+  std::optional<Tentative> tentative_;
+  std::optional<Iteration> last_;  // the latest complete iteration
+};
+
+}  // namespace pooch::tracker

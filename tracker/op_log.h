@@ -1,0 +1,108 @@
+// The latest part of a program's call stream, as far back as iterations have to be recognised and described.
+//
+// A *step* is an op that counts: the program's own work in its order. Copies between host and device and
+// trials of algorithms are no steps; they are noted between two steps.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/call.h"
+#include "core/ids.h"
+#include "core/shape.h"
+#include "tracker/producer.h"
+
+namespace pooch::tracker {
+
+// A region of a live allocation and what the op does to it.
+struct Operand {
+  AllocationId allocation;
+  Address base;  // the allocation's
+  std::uint64_t offset, bytes;
+  Effect effect;
+  bool managed;             // pooch moves the allocation
+  std::uint64_t born;       // the allocation's
+  void* backing = nullptr;  // the allocation's, valid while it lives
+};
+
+// A part of an operand's old content, and where it came from.
+struct Source {
+  std::uint32_t operand;
+  std::uint64_t offset, bytes;
+  Producer producer;
+};
+
+// What a call says of itself, for people.
+struct Description {
+  std::string_view function;
+  OpKind kind = OpKind::bare_launch;
+  std::string_view mode{};
+  Shape shape{};  // of its result
+  Shape filter{};
+  Window window{};
+  std::uint32_t site = 0;  // the call's
+};
+
+struct LoggedOp {
+  std::uint64_t local_key;
+  std::uint32_t stream;  // ordinal
+  std::uint32_t first_operand, operands;
+  std::uint32_t first_source, sources;
+  Description description;
+};
+
+// A host copy between two steps.
+struct LoggedCopy {
+  StepIndex before;
+  std::uint64_t number;  // among all such copies of the run
+  bool to_device;
+  std::uint32_t stream;
+  Operand operand;
+};
+
+struct LoggedAllocation {
+  StepIndex before;
+  AllocationId allocation;
+  std::uint64_t bytes;
+  bool managed;
+  bool allocated;  // else freed
+};
+
+class OpLog {
+ public:
+  StepIndex begin() const { return begin_; }
+  StepIndex end() const { return begin_ + ops_.size(); }
+  bool has(StepIndex step) const { return step >= begin() && step < end(); }
+
+  const LoggedOp& at(StepIndex step) const { return ops_[step - begin_]; }
+  std::span<const Operand> operands(StepIndex step) const;
+  std::span<const Source> sources(StepIndex step) const;
+  const std::deque<LoggedCopy>& copies() const { return copies_; }
+  const std::deque<LoggedAllocation>& allocations() const { return allocations_; }
+
+  void add_step(LoggedOp op, std::span<const Operand> operands, std::span<const Source> sources);
+  void add_copy(const LoggedCopy& copy) { copies_.push_back(copy); }
+  void add_allocation(const LoggedAllocation& event) { allocations_.push_back(event); }
+  // Everything before `step` may go.
+  void forget_before(StepIndex step);
+  // Nothing is remembered; the next step is `next`.
+  void restart(StepIndex next);
+
+ private:
+  // A ring of steps over two vectors of their parts: forgetting only moves `begin_` until half of it is dead.
+  StepIndex begin_ = 0;
+  std::deque<LoggedOp> ops_;
+  std::vector<Operand> operands_;
+  std::vector<Source> sources_;
+  std::deque<LoggedCopy> copies_;
+  std::deque<LoggedAllocation> allocations_;
+};
+
+// The step's key within an iteration that began at `start`: its local key and the positions of the producers
+// of what it reads. What was there before the iteration, or came from the host, has no position.
+std::uint64_t key_within(const OpLog& log, StepIndex step, StepIndex start);
+
+}  // namespace pooch::tracker

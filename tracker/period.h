@@ -1,0 +1,47 @@
+// Does the stream repeat itself? Found online, in constant time per step.
+//
+// A program's loop repeats its calls, but so do equal layers within one iteration. What tells them apart is
+// memory that outlives both: a loop comes back to the same weights, the next layer has others.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "tracker/op_log.h"
+
+namespace pooch::tracker {
+
+struct Period {
+  std::uint64_t length;  // in steps
+  StepIndex from;        // the stream equals itself shifted by `length` from here on, up to the last step
+};
+
+class PeriodFinder {
+ public:
+  explicit PeriodFinder(const OpLog& log) : log_(log) {}
+
+  // Forgets everything; the stream to be looked at begins at `from`.
+  void restart(StepIndex from);
+  // The log's last step is new. Returns the period if the last two of it are equal.
+  std::optional<Period> push();
+
+ private:
+  struct Candidate {
+    std::uint64_t length;
+    std::uint64_t run;                   // steps in a row that equal the one `length` before
+    std::int64_t kept = 0, changed = 0;  // operands in memory that outlives the period: the same, or other
+  };
+  void propose(StepIndex step);
+  bool extend(Candidate& candidate, StepIndex step) const;
+  void judge(Candidate& candidate, StepIndex step) const;
+
+  const OpLog& log_;
+  StepIndex from_ = 0;
+  // By the step's local key and one operand's place in memory: the last step that had both.
+  std::unordered_map<std::uint64_t, StepIndex> last_seen_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace pooch::tracker

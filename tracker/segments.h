@@ -1,0 +1,20 @@
+// Where iterations begin: at positions where nothing is alive that the iteration itself made and still needs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tracker/op_log.h"
+
+namespace pooch::tracker {
+
+// The starts of the iterations in one period of a repeating stream: steps in [first, first + length), in
+// ascending order, at least one. The log must hold [first, first + 2 * length) and the stream repeat there.
+// Where nothing tells a beginning the first step counts as one.
+std::vector<StepIndex> starts_in_period(const OpLog& log, StepIndex first, std::uint64_t length);
+
+// The same for a stretch that does not repeat. Empty if no iteration is in it: the end of another one then,
+// as an optimiser's step.
+std::vector<StepIndex> starts_in_stretch(const OpLog& log, StepIndex first, StepIndex end);
+
+}  // namespace pooch::tracker
