@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 
 #include "core/effect.h"
+#include "core/function_ref.h"
 #include "core/ids.h"
+#include "core/replay.h"
 #include "core/shape.h"
 
 namespace pooch {
@@ -70,6 +73,8 @@ struct Call {
   std::string_view mode{};   // "relu", "max", "add": what the kind leaves open; static storage
   const Window* window = nullptr;  // both valid during the call
   const Shape* filter = nullptr;
+  // Keeps a deep copy of the call; to be asked during the call only. Null: it cannot be made again.
+  const FunctionRef<std::unique_ptr<Replay>()>* keep = nullptr;
   std::uint32_t site = 0;  // where in the program: an id of interpose/callsites.h; 0: not known
 };
 

@@ -12,7 +12,13 @@
 namespace pooch {
 namespace {
 
-constexpr std::array<std::string_view, 2> policy_names = {"keep", "demand"};
+constexpr std::array<std::string_view, 13> policy_names = {"keep",         "demand",   "swap-all-unscheduled",
+                                                           "swap-all",     "swap-opt", "pooch",
+                                                           "superneurons", "vdnn-all", "vdnn-conv",
+                                                           "vdnn-dyn",     "lms",      "lms-sync",
+                                                           "hybrid"};
+constexpr std::array<std::string_view, 3> verify_names = {"off", "sample", "all"};
+constexpr std::array<std::string_view, 2> backing_names = {"remap", "alias"};
 constexpr std::array<std::string_view, 4> timer_names = {"automatic", "cupti", "events", "none"};
 constexpr std::array<std::string_view, 2> switch_names = {"0", "1"};
 constexpr std::array<std::string_view, 4> level_names = {"error", "warn", "info", "debug"};
@@ -79,6 +85,21 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
     if (!wanted) return at("POOCH_CALLSITES", wanted.error());
     config.call_sites = *wanted == 1;
   }
+  if (const char* text = get("POOCH_BACKING"); text != nullptr && *text != '\0') {
+    const auto backing = choose(text, backing_names);
+    if (!backing) return at("POOCH_BACKING", backing.error());
+    config.alias_backing = *backing == 1;
+  }
+  if (const char* text = get("POOCH_WAIT_FOR_PLANS"); text != nullptr && *text != '\0') {
+    const auto wanted = choose(text, switch_names);
+    if (!wanted) return at("POOCH_WAIT_FOR_PLANS", wanted.error());
+    config.wait_for_plans = *wanted == 1;
+  }
+  if (const char* text = get("POOCH_VERIFY"); text != nullptr && *text != '\0') {
+    const auto verify = choose(text, verify_names);
+    if (!verify) return at("POOCH_VERIFY", verify.error());
+    config.verify = static_cast<Verify>(*verify);
+  }
   if (const char* text = get("POOCH_LOG"); text != nullptr && *text != '\0') {
     const auto level = choose(text, level_names);
     if (!level) return at("POOCH_LOG", level.error());
@@ -87,6 +108,10 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
   if (const char* text = get("POOCH_LOG_FILE")) config.log_file = text;
   if (const char* text = get("POOCH_REPORT")) config.report_folder = text;
   if (const char* text = get("POOCH_RECORD")) config.record_file = text;
+  if (const char* text = get("POOCH_PLAN")) config.plan_file = text;
+  if (const char* text = get("POOCH_CACHE")) config.cache_folder = text;
+  if (const char* text = get("POOCH_PLANNER")) config.planner_program = text;
+  if (const char* text = get("POOCH_TRACE")) config.trace_file = text;
   return config;
 }
 

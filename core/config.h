@@ -12,7 +12,28 @@
 
 namespace pooch {
 
-enum class Policy : std::uint8_t { keep, demand };
+enum class Policy : std::uint8_t {
+  keep,    // nothing ever leaves the device
+  demand,  // evict at need, without a plan
+  // Planned ones, as policy/ knows them:
+  swap_all_unscheduled,
+  swap_all,
+  swap_opt,
+  pooch,
+  superneurons,
+  vdnn_all,
+  vdnn_conv,
+  vdnn_dyn,
+  lms,
+  lms_sync,
+  hybrid,
+};
+// Is a plan made, once the network is known?
+constexpr bool is_planned(Policy policy) {
+  return policy > Policy::demand;
+}
+// When content that was made again by a replay is compared with a copy of what it was.
+enum class Verify : std::uint8_t { off, sample, all };
 // Who measures op times: CUPTI where it can be had and events elsewhere, one of them, or nobody.
 enum class Timer : std::uint8_t { automatic, cupti, events, none };
 enum class LogLevel : std::uint8_t { error, warn, info, debug };
@@ -33,6 +54,13 @@ struct Config {
   Policy policy = Policy::demand;          // POOCH_POLICY
   Timer timer = Timer::automatic;          // POOCH_TIMER
   bool call_sites = false;                 // POOCH_CALLSITES
+  std::string plan_file;                   // POOCH_PLAN, empty: plans are made or found in the cache
+  std::string cache_folder;                // POOCH_CACHE, empty: the user's cache folder
+  std::string planner_program;             // POOCH_PLANNER, empty: the `pooch` that came with this library
+  bool alias_backing = false;              // POOCH_BACKING: alias, not remap
+  bool wait_for_plans = false;             // POOCH_WAIT_FOR_PLANS
+  Verify verify = Verify::sample;          // POOCH_VERIFY
+  std::string trace_file;                  // POOCH_TRACE, empty: no timeline is written
   std::string report_folder;               // POOCH_REPORT, empty: no report
   std::string record_file;                 // POOCH_RECORD, empty: the call stream is not kept
   LogLevel log_level = LogLevel::warn;     // POOCH_LOG

@@ -143,6 +143,7 @@ void Reader::read_head(const Json& json) {
   take(json, "", "phase", plan_.phase);
   take(json, "", "device", plan_.device);
   take(json, "", "policy", plan_.policy);
+  if (json.contains("structure")) take(json, "", "structure", plan_.structure);
   take(json, "", "cap", plan_.cap);
   take(json, "", "seed", plan_.seed);
   take(json, "", "backing", plan_.backing, backing_names);
@@ -312,6 +313,7 @@ std::string to_json(const Plan& plan) {
                    {"phase", plan.phase},
                    {"device", plan.device},
                    {"policy", plan.policy},
+                   {"structure", plan.structure},
                    {"cap", plan.cap},
                    {"seed", plan.seed},
                    {"backing", name(plan.backing)},

@@ -53,6 +53,7 @@ std::string_view name(PlanAction::Kind kind);
 struct Plan {
   int schema = 1;
   std::string phase, device, policy;
+  std::string structure;  // of the profile that it was made from: structure_of(phase)
   std::uint64_t cap = 0;  // bytes of device memory that it was made for
   std::uint64_t seed = 0;
   Backing backing = Backing::alias;

@@ -171,6 +171,10 @@ struct Profile {
   std::vector<PhaseProfile> phases;  // the one with the most device time first
 };
 
+// Hexadecimal hash of everything in the phase that is not a measurement or a guess: memory, ops, versions,
+// copies. Two profiles of one program agree in it.
+std::string structure_of(const PhaseProfile& phase);
+
 std::string to_json(const Profile& profile);
 // Error: invalid_argument with the path of the value that is wrong or missing and what it is. Indices are
 // checked: a profile that is returned can be walked without further checks.

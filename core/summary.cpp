@@ -21,6 +21,10 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("need_managed_bytes", s.need_managed_bytes);
   visit("iterations", s.iterations);
   visit("ops", s.ops);
+  visit("planned_iterations", s.planned_iterations);
+  visit("plans_left", s.plans_left);
+  visit("replays", s.replays);
+  visit("unplanned_evictions", s.unplanned_evictions);
   visit("evictions", s.evictions);
   visit("bytes_out", s.bytes_out);
   visit("bytes_in", s.bytes_in);

@@ -22,11 +22,15 @@ struct Summary {
   std::uint64_t need_managed_bytes = 0;     // the managed part of it, at that moment
   std::optional<std::uint64_t> iterations;  // unknown until the tracker counts them
   std::uint64_t ops = 0;                    // calls with operands in the program's allocations
-  std::uint64_t evictions = 0;              // chunks that left the device
-  std::uint64_t bytes_out = 0;              // copied device to host
-  std::uint64_t bytes_in = 0;               // copied host to device
-  std::uint64_t vmm_calls = 0;              // map, set_access, unmap, create, destroy
-  std::uint64_t host_waits = 0;             // times the host waited for the device on pooch's account
+  std::uint64_t planned_iterations = 0;   // of those, that followed a plan from their first op to their last
+  std::uint64_t plans_left = 0;           // times that an op came which the plan did not expect
+  std::uint64_t replays = 0;              // calls made again
+  std::uint64_t unplanned_evictions = 0;  // times that memory had to be found while a plan was followed
+  std::uint64_t evictions = 0;            // chunks that left the device
+  std::uint64_t bytes_out = 0;            // copied device to host
+  std::uint64_t bytes_in = 0;             // copied host to device
+  std::uint64_t vmm_calls = 0;            // map, set_access, unmap, create, destroy
+  std::uint64_t host_waits = 0;           // times the host waited for the device on pooch's account
 };
 
 std::string to_json(const Summary& summary);

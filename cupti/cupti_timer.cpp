@@ -59,10 +59,9 @@ Status CuptiTimer::start(std::size_t buffer_bytes) {
   }
   // CUPTI's own buffers beside the device's memory rather than in it: we are here because it is short. Where
   // it does not know the attribute or comes too late for it, they are in the device.
-  std::uint8_t pinned = 1;
-  std::size_t bytes = sizeof pinned;
-  (void)cupti_.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED, &bytes,
-                                         &pinned);
+  set(CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED, 1);
+  // Else it clears each buffer in the thread whose call needs a new one. The inbox's come cleared.
+  set(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1);
   RecordInbox::instance().open(cupti_.cuptiActivityGetNextRecord, buffer_bytes);
   if (Status s =
           POOCH_CUPTI(cupti_, cuptiActivityRegisterCallbacks, RecordInbox::request, RecordInbox::complete);
@@ -74,6 +73,11 @@ Status CuptiTimer::start(std::size_t buffer_bytes) {
     enabled_.push_back(kind);
   }
   return Done{};
+}
+
+void CuptiTimer::set(CUpti_ActivityAttribute attribute, std::uint8_t value) {
+  std::size_t bytes = sizeof value;
+  (void)cupti_.cuptiActivitySetAttribute(attribute, &bytes, &value);
 }
 
 Status CuptiTimer::begin(std::uint64_t op, StreamHandle) {
@@ -92,28 +96,44 @@ Status CuptiTimer::end(std::uint64_t op, StreamHandle) {
 
 void CuptiTimer::fetch() {
   Delivery delivery = RecordInbox::instance().take();
-  for (const OpCall& call : delivery.calls) op_of_[call.correlation] = call.op;
+  const auto earlier = [](const OpCall& a, const OpCall& b) { return a.correlation < b.correlation; };
+  calls_.insert(calls_.end(), delivery.calls.begin(), delivery.calls.end());
+  if (!std::is_sorted(calls_.begin(), calls_.end(), earlier))
+    std::sort(calls_.begin(), calls_.end(), earlier);
   unmatched_.insert(unmatched_.end(), delivery.work.begin(), delivery.work.end());
+  // Work that is no timed op's tells as well that what came before it has ended.
+  for (const DeviceWork& work : delivery.work) {
+    std::uint64_t& newest = newest_ns_[work.stream];
+    newest = std::max(newest, work.start_ns);
+  }
   untimed_ += delivery.untimed;
   cut_ = cut_ || delivery.cut;
 }
 
 // Work and calls come in any order. What belongs to no op stays; it ends with the timer.
 void CuptiTimer::match() {
-  std::erase_if(unmatched_, [this](const DeviceWork& work) {
-    const auto op = op_of_.find(work.correlation);
-    if (op == op_of_.end()) return false;
-    if (given_.count(op->second) != 0) return ++late_ > 0;
-    if (!zero_ns_) zero_ns_ = work.start_ns;
-    const auto [at, fresh] = spans_.try_emplace(op->second, Span{work.start_ns, work.end_ns, work.stream, 0});
-    Span& span = at->second;
-    span.start_ns = std::min(span.start_ns, work.start_ns);
-    span.end_ns = std::max(span.end_ns, work.end_ns);
-    span.round = round_;
-    std::uint64_t& newest = newest_ns_[work.stream];
-    newest = std::max(newest, work.start_ns);
-    return true;
-  });
+  std::erase_if(unmatched_, [this](const DeviceWork& work) { return belongs(work); });
+}
+
+// Adds it to the span of the op that launched it.
+bool CuptiTimer::belongs(const DeviceWork& work) {
+  const auto call = std::lower_bound(calls_.begin(), calls_.end(), work.correlation,
+                                     [](const OpCall& c, std::uint32_t id) { return c.correlation < id; });
+  if (call == calls_.end() || call->correlation != work.correlation) return false;
+  if (!zero_ns_) zero_ns_ = work.start_ns;
+  auto at = spans_.end();
+  if (!spans_.empty() && spans_.back().first >= call->op) {
+    at = std::lower_bound(spans_.begin(), spans_.end(), call->op,
+                          [](const auto& entry, std::uint64_t op) { return entry.first < op; });
+  }
+  if (at == spans_.end() || at->first != call->op)
+    at = spans_.insert(at, {call->op, Span{work.start_ns, work.end_ns, work.stream, 0}});
+  Span& span = at->second;
+  if (span.given) return ++late_ > 0;
+  span.start_ns = std::min(span.start_ns, work.start_ns);
+  span.end_ns = std::max(span.end_ns, work.end_ns);
+  span.round = round_;
+  return true;
 }
 
 // Later work of its stream has come, so that its own has ended.
@@ -122,12 +142,12 @@ bool CuptiTimer::followed(const Span& span) const {
   return newest != newest_ns_.end() && newest->second >= span.end_ns;
 }
 
-void CuptiTimer::give(std::uint64_t op, const Span& span, std::vector<OpTime>& into) {
+void CuptiTimer::give(std::uint64_t op, Span& span, std::vector<OpTime>& into) {
   const auto microseconds = [this](std::uint64_t ns) {
     return static_cast<double>(static_cast<std::int64_t>(ns - *zero_ns_)) / 1000;
   };
   into.push_back({op, microseconds(span.start_ns), microseconds(span.end_ns)});
-  given_.insert(op);
+  span.given = true;
 }
 
 // How many records an op will have is not known. It is taken for whole when later work of its stream has
@@ -139,12 +159,8 @@ Status CuptiTimer::collect(std::vector<OpTime>& into) {
   if (Status s = POOCH_CUPTI(cupti_, cuptiActivityFlushAll, 0); !s) return s;
   fetch();
   match();
-  std::erase_if(spans_, [&](const auto& entry) {
-    const auto& [op, span] = entry;
-    const bool whole = span.round < round_ && followed(span);
-    if (whole) give(op, span, into);
-    return whole;
-  });
+  for (auto& [op, span] : spans_)
+    if (!span.given && span.round < round_ && followed(span)) give(op, span, into);
   return Done{};
 }
 
@@ -171,17 +187,17 @@ Status CuptiTimer::stop(std::vector<OpTime>& last) {
   }
   fetch();
   match();
-  for (const auto& [op, span] : spans_) {
-    if (!cut_ || followed(span)) give(op, span, last);
-  }
+  for (auto& [op, span] : spans_)
+    if (!span.given && (!cut_ || followed(span))) give(op, span, last);
   std::size_t dropped = 0;
   if (cupti_.cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) != CUPTI_SUCCESS) dropped = 0;
   if (dropped + untimed_ > 0) log::warn("CUPTI lost {} records: some ops have no time", dropped + untimed_);
   if (late_ > 0) log::debug("CUPTI gave {} records of ops that had been taken for whole", late_);
   RecordInbox::instance().close();
+  set(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 0);  // as others expect it
   spans_.clear();
   unmatched_.clear();
-  op_of_.clear();
+  calls_.clear();
   const Status gone = POOCH_CUPTI(cupti_, cuptiUnsubscribe, std::exchange(subscriber_, nullptr));
   return flushed ? gone : flushed;
 }

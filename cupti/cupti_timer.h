@@ -2,10 +2,9 @@
 // calls made between begin() and end().
 #pragma once
 
-#include <map>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "cupti/cupti_library.h"
@@ -17,7 +16,7 @@ namespace pooch::cupti {
 class CuptiTimer final : public OpTimer {
  public:
   // Errors: not_supported (no CUPTI, taken by another profiler, not allowed), with the reason.
-  static Result<std::unique_ptr<OpTimer>> open(std::size_t buffer_bytes = std::size_t{1} << 20);
+  static Result<std::unique_ptr<OpTimer>> open(std::size_t buffer_bytes = std::size_t{1} << 18);
   ~CuptiTimer() override;
   CuptiTimer(const CuptiTimer&) = delete;
   CuptiTimer& operator=(const CuptiTimer&) = delete;
@@ -33,27 +32,29 @@ class CuptiTimer final : public OpTimer {
   struct Span {
     std::uint64_t start_ns, end_ns;
     std::uint32_t stream;
-    unsigned round;  // of collect(), in which it last grew
+    unsigned round;      // of collect(), in which it last grew
+    bool given = false;  // to the caller
   };
 
   explicit CuptiTimer(const CuptiLibrary& cupti) : cupti_(cupti) {}
   Status start(std::size_t buffer_bytes);
+  void set(CUpti_ActivityAttribute attribute, std::uint8_t value);
   void disable();
   void fetch();
   void match();
+  bool belongs(const DeviceWork& work);
   bool followed(const Span& span) const;
-  void give(std::uint64_t op, const Span& span, std::vector<OpTime>& into);
+  void give(std::uint64_t op, Span& span, std::vector<OpTime>& into);
 
   const CuptiLibrary& cupti_;
   CUpti_SubscriberHandle subscriber_ = nullptr;
   std::vector<CUpti_ActivityKind> enabled_;
   bool stopped_ = false;
 
-  std::unordered_map<std::uint32_t, std::uint64_t> op_of_;  // by correlation
+  std::vector<OpCall> calls_;  // by correlation
   std::vector<DeviceWork> unmatched_;
-  std::map<std::uint64_t, Span> spans_;                         // by op, not yet given
-  std::unordered_map<std::uint32_t, std::uint64_t> newest_ns_;  // latest start of an op's work per stream
-  std::unordered_set<std::uint64_t> given_;
+  std::vector<std::pair<std::uint64_t, Span>> spans_;           // by op
+  std::unordered_map<std::uint32_t, std::uint64_t> newest_ns_;  // latest start of work per stream
   unsigned round_ = 0;
   std::optional<std::uint64_t>
       zero_ns_;  // of our clock: CUPTI's is too far from 0 for a double's microseconds

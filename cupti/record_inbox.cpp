@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
 namespace pooch::cupti {
@@ -55,7 +54,7 @@ void RecordInbox::request(std::uint8_t** buffer, std::size_t* bytes, std::size_t
     lent = std::move(inbox.spare_.back());
     inbox.spare_.pop_back();
   } else {
-    lent.reset(new (std::nothrow) std::uint8_t[inbox.buffer_bytes_]);
+    lent.reset(static_cast<std::uint8_t*>(std::calloc(inbox.buffer_bytes_, 1)));
   }
   *buffer = lent.get();
   *bytes = lent ? inbox.buffer_bytes_ : 0;
@@ -75,7 +74,10 @@ void RecordInbox::complete(CUcontext, std::uint32_t, std::uint8_t* buffer, std::
   while (inbox.open_ && (result = inbox.next_record_(buffer, valid, &record)) == CUPTI_SUCCESS)
     inbox.read(*record);
   if (result == CUPTI_ERROR_INVALID_KIND) inbox.delivery_.cut = true;
-  if (inbox.open_ && bytes == inbox.buffer_bytes_) inbox.spare_.push_back(std::move(*found));
+  if (inbox.open_ && bytes == inbox.buffer_bytes_) {
+    std::memset(buffer, 0, valid);
+    inbox.spare_.push_back(std::move(*found));
+  }
   inbox.lent_.erase(found);
 }
 

@@ -4,6 +4,7 @@
 #include <cupti.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -48,7 +49,10 @@ class RecordInbox {
                                 std::size_t bytes, std::size_t valid);
 
  private:
-  using Buffer = std::unique_ptr<std::uint8_t[]>;
+  struct Release {
+    void operator()(std::uint8_t* buffer) const { std::free(buffer); }
+  };
+  using Buffer = std::unique_ptr<std::uint8_t, Release>;  // lent out all zero
   void read(const CUpti_Activity& record);
 
   std::mutex mutex_;

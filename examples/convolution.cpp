@@ -30,8 +30,8 @@ class Convolution final : public Layer {
     // He et al., "Delving Deep into Rectifiers" (2015), equation 15: variance 2 / fan-out.
     const Shape weights{channels_, in.c / form_.groups, window_.size, window_.size,
                         in.d == 0 ? 0 : window_.size};
-    const float fan_out = static_cast<float>(channels_ / form_.groups * weights.positions());
-    const float deviation = std::sqrt(2.0F / fan_out);
+    const auto fan_out = channels_ / form_.groups * weights.positions();
+    const float deviation = std::sqrt(2.0F / static_cast<float>(fan_out));
     const std::vector<float> values = random.normals(weights.count(), deviation);
     weights_ = {name() + ".weight", context.upload(values.data(), weights), {}, {}};
     if (!form_.bias) return;

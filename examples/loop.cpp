@@ -1,6 +1,7 @@
 #include "loop.h"
 
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 #include <memory>
@@ -35,14 +36,23 @@ void validate(const Options& options, Trainer& trainer, int iteration, TextLog& 
   if (!options.json) fmt::print("iteration {} {}validation loss {:.6f}\n", iteration, whose, loss);
 }
 
+// Of the calling thread, whatever else the machine does.
+double processor_microseconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
+}
+
 void run_loop(const Options& options, const Trainers& trainers, int iterations, Stopwatch& stopwatch) {
-  TextLog losses(options.loss_log);
+  TextLog losses(options.loss_log), host(options.host_log);
   const int networks = options.alternate ? 2 : 1;
   stopwatch.start();
   for (int i = 0; i < networks; ++i) trainers[i]->start((iterations - i + networks - 1) / networks);
   for (int iteration = 0; iteration < iterations; ++iteration) {
     Trainer& trainer = *trainers[iteration % networks];
+    const double before = processor_microseconds();
     const double loss = trainer.iterate();
+    host.write(fmt::format("{} {:.1f}", iteration, processor_microseconds() - before));
     const std::string whose = owner(options, trainer);
     losses.write(fmt::format("{} {}{}", iteration, whose, exact(loss)));
     if (!options.json) fmt::print("iteration {} {}loss {:.6f}\n", iteration, whose, loss);

@@ -22,7 +22,8 @@ HostResults::~HostResults() {
 Loss::Loss(Context& context, int classes, int most_images)
     : context_(context), classes_(classes), results_(std::size_t(most_images) * classes) {}
 
-Tensor Loss::softmax(Tensor logits) {
+// Takes the logits, so that their memory is free on return.
+Tensor Loss::softmax(Tensor logits) {  // NOLINT(performance-unnecessary-value-param)
   const auto desc = context_.descriptor(logits.shape());
   Tensor p = context_.memory.tensor(logits.shape());
   check(cudnnSoftmaxForward(context_.cudnn(), CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_INSTANCE, &one, desc,

@@ -170,6 +170,8 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
       ->capture_default_str();
   add_loop_options(app, options.loop, alternate);
   app.add_option("--loss-log", options.loss_log, "file for the losses, as exact hexadecimal numbers");
+  app.add_option("--host-log", options.host_log,
+                 "file for the processor time of every iteration on the host, in microseconds");
   app.add_option("--data", options.data, "folder of digits.csv.gz");
   app.add_flag("--json", options.json, "one JSON object on stdout at the end");
   app.add_flag("--describe", options.describe, "print the network's layers, maps and edges as JSON, and end");

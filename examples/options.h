@@ -45,6 +45,7 @@ struct Options {
   Algorithms algorithms;
   Memory::Kind allocation = Memory::Kind::stream_ordered;
   std::string loss_log;
+  std::string host_log;
   std::string data;  // empty: looked for beside the executable
   bool json = false;
   bool describe = false;

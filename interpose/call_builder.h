@@ -4,12 +4,15 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "core/call.h"
+#include "core/function_ref.h"
 #include "core/hash.h"
 #include "interpose/callsites.h"
 #include "interpose/extent.h"
@@ -46,6 +49,9 @@ class CallBuilder {
   void trait(double value) { trait(value == 0 ? 0 : value == 1 ? 1 : 2); }
   void mode(std::string_view text) { mode_ = text; }  // static storage
   Window& window() { return window_; }
+  // How to keep a deep copy of the call; `make` must last until submit has returned.
+  void keep(FunctionRef<std::unique_ptr<Replay>()> make) { keep_ = make; }
+  OpKind kind() const { return kind_; }
 
   std::span<const Access> accesses() const {
     return spilled_.empty() ? std::span<const Access>(fixed_.data(), count_)
@@ -58,6 +64,7 @@ class CallBuilder {
     Call call{function_, kind_, stream_, accesses(), blocks_, trial_, traits_, mode_};
     if (window_.rank > 0) call.window = &window_;
     if (filter_.rank > 0) call.filter = &filter_;
+    if (keep_ && !trial_) call.keep = &*keep_;
     if (session_.wants_call_sites()) call.site = call_site();
     const SubmitGuard guard(scope_, session_, accesses());
     return static_cast<Status>(session_.submit(
@@ -80,6 +87,7 @@ class CallBuilder {
   std::string_view mode_;
   Window window_;
   Shape filter_;
+  std::optional<FunctionRef<std::unique_ptr<Replay>()>> keep_;
   // Nearly every call has few operands: no heap allocation for those, and nothing done to the unused ones.
   union {
     std::array<Access, 16> fixed_;

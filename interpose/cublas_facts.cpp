@@ -15,16 +15,11 @@ POOCH_REAL(cublas, cublasSetWorkspace_v2);
 POOCH_REAL(cublas, cublasSetStream_v2);
 POOCH_REAL(cublas, cublasDestroy_v2);
 
-struct Workspace {
-  void* memory;
-  std::size_t bytes;
-};
-
 constinit std::mutex workspaces_mutex;
 
 // Never destroyed: handles may be used until the very end of the process.
-std::map<cublasHandle_t, Workspace>& workspaces() {
-  static auto* const all = new std::map<cublasHandle_t, Workspace>;
+std::map<cublasHandle_t, GivenWorkspace>& workspaces() {
+  static auto* const all = new std::map<cublasHandle_t, GivenWorkspace>;
   return *all;
 }
 
@@ -93,15 +88,15 @@ bool cublas_scalars_on_device(const Scope& scope, cublasHandle_t handle) {
   return get != nullptr && get(handle, &mode) == CUBLAS_STATUS_SUCCESS && mode == CUBLAS_POINTER_MODE_DEVICE;
 }
 
+GivenWorkspace cublas_workspace(cublasHandle_t handle) {
+  const std::lock_guard lock(workspaces_mutex);
+  const auto found = workspaces().find(handle);
+  return found == workspaces().end() ? GivenWorkspace{} : found->second;
+}
+
 void add_cublas_workspace(CallBuilder& call, cublasHandle_t handle) {
-  Workspace workspace;
-  {
-    const std::lock_guard lock(workspaces_mutex);
-    const auto found = workspaces().find(handle);
-    if (found == workspaces().end()) return;
-    workspace = found->second;
-  }
-  call.add(workspace.memory, workspace.bytes, Effect::scratch);
+  const GivenWorkspace given = cublas_workspace(handle);
+  if (given.memory != nullptr) call.add(given.memory, given.bytes, Effect::scratch);
 }
 
 bool host_scalar_not_zero(const void* scalar, const Extent& extent) {
@@ -165,7 +160,7 @@ POOCH_EXPORT cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void* w
   const cublasStatus_t status = real(handle, workspace, workspaceSizeInBytes);
   if (status == CUBLAS_STATUS_SUCCESS) {
     const std::lock_guard lock(workspaces_mutex);
-    workspaces()[handle] = {workspace, workspaceSizeInBytes};
+    workspaces()[handle] = {workspace, workspaceSizeInBytes, /*given=*/true};
   }
   return status;
 }

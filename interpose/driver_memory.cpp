@@ -44,7 +44,11 @@ CUresult pass_through(const Scope& scope, CUdeviceptr* address, std::uint64_t by
   runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
   if (session == nullptr) return real();
   if (const Status admitted = session->admit_pass_through(bytes); !admitted) return refuse(admitted.error());
-  const CUresult status = real();
+  CUresult status = real();
+  // What the driver needs beyond the bytes themselves only the driver knows.
+  for (std::uint64_t room = bytes; status == CUDA_ERROR_OUT_OF_MEMORY && session->relieve_device(room);
+       room *= 2)
+    status = real();
   if (status == CUDA_SUCCESS) {
     session->passed_through(Address{*address}, bytes, by_program);
   } else {

@@ -20,6 +20,7 @@ import sys
 import clang.cindex as cindex
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import recipes  # noqa: E402
 from spec import surface  # noqa: E402
 from spec.language import HAZARDS, Hook, Row, SpecError, condition_scalar  # noqa: E402
 
@@ -98,7 +99,12 @@ HEADER_TEXT = """#define __CUDA_API_VERSION_INTERNAL 1
 #include <cublasLt.h>
 #include <cudnn.h>
 """
-INCLUDES = {"cublaslt": ["<cublasLt.h>", '"interpose/cublaslt_facts.h"']}  # beside those that all wrappers have
+INCLUDES = {  # beside those that all wrappers have
+    "cuda": ['"interpose/replay_driver.h"'],
+    "cudnn": ['"interpose/replay_cudnn.h"'],
+    "cublas": ['"interpose/replay_cublas.h"'],
+    "cublaslt": ["<cublasLt.h>", '"interpose/cublaslt_facts.h"', '"interpose/replay_cublaslt.h"'],
+}
 
 
 # --- checks
@@ -172,6 +178,7 @@ def check(spec, headers):
             raise SpecError(f"{entry.name}: not declared in {spec.library.header}")
         if isinstance(entry, Row):
             check_row(entry, function, kinds)
+            recipes.check(entry, headers.functions, factor_descriptor(function))
 
 
 # --- wrappers
@@ -191,6 +198,11 @@ def descriptor_helper(function, expression):
     parameter = function.parameter(expression)
     bare = parameter.type.replace("const ", "") if parameter else ""
     return {"cudnnTensorDescriptor_t": "tensor", "cudnnFilterDescriptor_t": "filter"}.get(bare)
+
+
+def factor_descriptor(function):
+    """The first descriptor of elements: it tells the type of the blending factors."""
+    return next((p.name for p in function.parameters if descriptor_helper(function, p.name)), None)
 
 
 def stream_expression(row, library):
@@ -245,7 +257,7 @@ DESCRIBED = {  # those with an add_traits in interpose/vendor_facts.h
 
 def trait_lines(row, function):
     """What tells this call apart from another with the same operands. Pointers, handles and streams do not."""
-    described = next((p.name for p in function.parameters if descriptor_helper(function, p.name)), None)
+    described = factor_descriptor(function)
     scalars = dict(row.host)
     for parameter in function.parameters:
         bare = parameter.type.replace("const ", "")
@@ -262,7 +274,8 @@ def trait_lines(row, function):
         yield "call.trial();"
 
 
-def wrapper_lines(row, function, library):
+def wrapper_lines(row, functions, library):
+    function = functions[row.name]
     signature = ", ".join(declared(p) for p in function.parameters)
     arguments = ", ".join(p.name for p in function.parameters)
     yield f"POOCH_EXPORT {function.result} {row.name}({signature}) {{"
@@ -289,6 +302,8 @@ def wrapper_lines(row, function, library):
         yield f"  call.blocks({row.blocks});"
     if library.before:
         yield "  " + library.before
+    for line in recipes.keep_lines(row, functions, factor_descriptor(function)):
+        yield "  " + line
     yield f"  return call.submit({library.out_of_memory}, launch);"
     yield "}"
 
@@ -344,7 +359,7 @@ def wrappers(spec, headers):
         lines.append(f'constinit Real<{function_type}> real_{row.name}{{Library::{spec.library.name}, "{row.name}"}};')
     lines += ["}  // namespace", ""]
     for row in rows:
-        lines += [*wrapper_lines(row, headers.functions[row.name], spec.library), ""]
+        lines += [*wrapper_lines(row, headers.functions, spec.library), ""]
     lines += ["// Written by hand."]
     for hook in hooks:
         function = headers.functions[hook.name]

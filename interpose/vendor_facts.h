@@ -55,7 +55,14 @@ void add_traits(const Scope& scope, CallBuilder& call, cudnnLRNDescriptor_t norm
 StreamHandle cublas_stream(const Scope& scope, cublasHandle_t handle);
 // Scalars and scalar results lie in device memory.
 bool cublas_scalars_on_device(const Scope& scope, cublasHandle_t handle);
-// The workspace that the program gave to this handle: every call may use it.
+// The workspace that the program gave to this handle; it may be an empty one.
+struct GivenWorkspace {
+  void* memory = nullptr;
+  std::size_t bytes = 0;
+  bool given = false;
+};
+GivenWorkspace cublas_workspace(cublasHandle_t handle);
+// Every call may use it.
 void add_cublas_workspace(CallBuilder& call, cublasHandle_t handle);
 
 template <class Scalar>

@@ -1,10 +1,10 @@
 // A decision as a plan: actions by position, and for every map why it is what it is.
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 
 #include "policy/decide.h"
+#include "policy/parallel.h"
 
 namespace pooch::policy {
 namespace {
@@ -99,7 +99,7 @@ std::vector<Costs> all_costs(const Problem& problem, const Decision& decision, d
     return costs;
   }
   constexpr std::size_t lanes = 8;
-  tbb::parallel_for(std::size_t{0}, lanes, [&](std::size_t lane) {
+  parallel_for(lanes, [&](std::size_t lane) {
     Simulator simulator(problem, decision.rules);
     for (std::size_t m = lane; m < costs.size(); m += lanes) {
       costs[m] = costs_of(problem, decision, static_cast<std::uint32_t>(m), us, simulator);

@@ -1,20 +1,24 @@
 // Ours: starts from orders of benefit per cost and from every other policy's choice, and improves the best of
 // them by local search on the simulator.
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "policy/decide.h"
+#include "policy/parallel.h"
 #include "policy/search.h"
+#include "policy/shares.h"
 
 namespace pooch::policy {
 namespace {
 
 // Work is counted in simulated steps, not in time: equal inputs give equal plans.
-constexpr std::int64_t steps_to_spend = 16'000'000;
+constexpr std::int64_t steps_to_spend = 5'000'000;
+constexpr std::int64_t share_steps = 60'000'000;  // enough for a good plan of 100,000 ops
 constexpr std::size_t lanes = 4;
+// At most, and for every map besides.
+constexpr std::int64_t most_simulations = 2500, simulations_per_map = 100;
 constexpr std::int64_t few_simulations = 2000;  // too few to mend a choice that does not fit
 
 using Order = std::vector<std::uint32_t>;
@@ -76,28 +80,6 @@ Order by_relief_per_cost(const Problem& problem, std::uint64_t cap) {
   return order;
 }
 
-// The same numbers of each class among every few maps of a group, but evenly mixed: replays of maps that
-// follow each other chain, and one that stays or comes back in between ends the chain.
-Choice mixed(const Problem& problem, Choice choice) {
-  constexpr std::size_t window = 24;
-  for (const auto& group : groups_of(problem)) {
-    for (std::size_t first = 0; first < group.size(); first += window) {
-      const std::size_t end = std::min(group.size(), first + window);
-      std::array<double, 3> share{}, due{};
-      for (std::size_t i = first; i < end; ++i) {
-        share[static_cast<std::size_t>(choice.of[group[i]])] += 1 / static_cast<double>(end - first);
-      }
-      for (std::size_t i = first; i < end; ++i) {
-        for (std::size_t c = 0; c < due.size(); ++c) due[c] += share[c];
-        const auto next = std::max_element(due.begin(), due.end());
-        *next -= 1;
-        choice.of[group[i]] = static_cast<Class>(next - due.begin());
-      }
-    }
-  }
-  return choice;
-}
-
 class Hybrid {
  public:
   explicit Hybrid(const Question& question)
@@ -106,18 +88,24 @@ class Hybrid {
         simulator_(question.problem, question.rules),
         price_(question.problem, question.rules) {
     const auto steps = static_cast<std::int64_t>(std::max<std::size_t>(1, problem_.segments.size()));
-
-    simulations_ = std::clamp<std::int64_t>(steps_to_spend / steps, 40, 60'000);
+    const auto maps = static_cast<std::int64_t>(problem_.maps.size());
+    simulations_ = std::max<std::int64_t>(
+        40, std::min(steps_to_spend / steps, most_simulations + simulations_per_map * maps));
+    share_simulations_ =
+        std::clamp<std::int64_t>(share_steps / steps, 100, std::min<std::int64_t>(1000, 200 + 10 * maps));
   }
 
   Decision decide() {
     Decision least = swap_all(question_);
     if (!simulator_.run(least.choice).feasible()) return least;  // then nothing fits
     gather();
-    std::stable_sort(seeds_.begin(), seeds_.end(),
-                     [&](const Seed& a, const Seed& b) { return price_.better(a.outcome, b.outcome); });
+    sort_seeds();
+    if (!is_perfect(seeds_.front())) {
+      share_out();
+      sort_seeds();
+    }
     Seed best = seeds_.front();
-    if (best.outcome.feasible() && best.outcome.us <= in_core_us(problem_) * (1 + 1e-9)) return best.decision;
+    if (is_perfect(best)) return best.decision;
     for (const Choice& choice : improve()) {
       const Outcome outcome = simulator_.run(choice);
       if (price_.better(outcome, best.outcome)) best = {{choice, question_.rules}, outcome};
@@ -130,6 +118,14 @@ class Hybrid {
     Decision decision;
     Outcome outcome;
   };
+
+  void sort_seeds() {
+    std::stable_sort(seeds_.begin(), seeds_.end(),
+                     [&](const Seed& a, const Seed& b) { return price_.better(a.outcome, b.outcome); });
+  }
+  bool is_perfect(const Seed& seed) const {
+    return seed.outcome.feasible() && seed.outcome.us <= in_core_us(problem_) * (1 + 1e-9);
+  }
 
   void add(Decision decision) {
     simulator_.rules() = decision.rules;
@@ -181,31 +177,60 @@ class Hybrid {
     }
   }
 
+  // Left out: what another one covers, and what takes too long on very large phases. lms is
+  // swap-all-unscheduled; pooch starts from swap-opt and vdnn-dyn from the other two, and never gets worse.
+  std::vector<const Policy*> other_policies() const {
+    const bool large = problem_.segments.size() * problem_.maps.size() > 2'000'000;
+    std::vector<const Policy*> others;
+    for (const Policy& policy : all_policies()) {
+      const auto is = [&](auto... those) { return ((policy.decide == those) || ...); };
+      if (is(hybrid, keep, swap_all, lms, swap_opt, vdnn_all, vdnn_conv)) continue;
+      if (!large || !is(pooch, vdnn_dyn)) others.push_back(&policy);
+    }
+    return others;
+  }
+
+  // The linear program's choice, as it is and for tighter memory: rounding and transients take room.
   void gather() {
+    constexpr std::array<double, 4> memory{1.0, 0.95, 0.88, 0.8};
+    const std::vector<const Policy*> others = other_policies();
+    std::array<Choice, memory.size()> relaxed;
+    std::vector<Decision> theirs(others.size());
+    parallel_for(memory.size() + others.size(), [&](std::size_t i) {
+      if (i >= memory.size()) {
+        theirs[i - memory.size()] = others[i - memory.size()]->decide(question_);
+        return;
+      }
+      Rules rules = question_.rules;
+      rules.cap = static_cast<std::uint64_t>(memory[i] * static_cast<double>(rules.cap));
+      relaxed[i] = relaxed_choice(problem_, rules);
+    });
     add(keep(question_));
     add(swap_all(question_));
     add_orders();
-    // Left out: what another one covers, and what takes too long on very large phases. lms is
-    // swap-all-unscheduled; pooch starts from swap-opt and vdnn-dyn from the other two, and never gets worse.
     const Order free_time = by_free_time(problem_);
-    // The linear program's choice, as it is and for tighter memory: rounding and transients take room.
-    for (const double share : {1.0, 0.95, 0.88, 0.8}) {
-      Rules rules = question_.rules;
-      rules.cap = static_cast<std::uint64_t>(share * static_cast<double>(rules.cap));
-      Choice choice = relaxed_choice(problem_, rules);
-      if (share == 1) relaxed_ = choice;
-      for (const Choice& start : {choice, mixed(problem_, choice)}) {
-        add({start, question_.rules});
-        add_prefix(start, free_time, Class::swap);
-      }
+    for (const Choice& choice : relaxed) {
+      add({choice, question_.rules});
+      add_prefix(choice, free_time, Class::swap);
     }
-    const bool large = problem_.segments.size() * problem_.maps.size() > 2'000'000;
-    for (const Policy& policy : all_policies()) {
-      const auto is = [&](auto... others) { return ((policy.decide == others) || ...); };
-      if (is(hybrid, keep, swap_all, lms, swap_opt, vdnn_all, vdnn_conv) || (large && is(pooch, vdnn_dyn)))
-        continue;
-      add(policy.decide(question_));
-    }
+    for (Decision& decision : theirs) add(std::move(decision));
+    relaxed_ = std::move(relaxed.front());
+  }
+
+  // Whole stretches of identical blocks at a time.
+  void share_out() {
+    struct Start {
+      const Choice* choice;
+      std::size_t stretches;
+    };
+    const Choice& best = seeds_.front().decision.choice;
+    const std::array<Start, lanes> starts{{{&relaxed_, 1}, {&relaxed_, 4}, {&best, 4}, {&relaxed_, 8}}};
+    std::vector<Choice> found(lanes);
+    parallel_for(lanes, [&](std::size_t lane) {
+      ShareSearch search(problem_, question_.rules, starts[lane].stretches);
+      found[lane] = search.descend(*starts[lane].choice, share_simulations_);
+    });
+    for (Choice& choice : found) add({std::move(choice), question_.rules});
   }
 
   // Each lane anneals with random numbers of its own, then descends: most of them the linear program's
@@ -217,7 +242,7 @@ class Hybrid {
     const double weight =
         std::max(1.0, 100 / static_cast<double>(std::max<std::size_t>(1, problem_.maps.size())));
     std::vector<Choice> improved(lanes);
-    tbb::parallel_for(std::size_t{0}, lanes, [&](std::size_t lane) {
+    parallel_for(lanes, [&](std::size_t lane) {
       const bool best = lane == from_best || simulations_ < few_simulations;
       const Choice& start = best ? seeds_.front().decision.choice : relaxed_;
       Search search(problem_, question_.rules, question_.seed * 1'000'003 + lane);
@@ -233,7 +258,7 @@ class Hybrid {
   Price price_;
   std::vector<Seed> seeds_;
   Choice relaxed_;
-  std::int64_t simulations_ = 0;
+  std::int64_t simulations_ = 0, share_simulations_ = 0;
 };
 
 }  // namespace

@@ -116,6 +116,7 @@ Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::s
   plan.device = profile.device;
   plan.cap = request.memory;
   plan.seed = request.seed;
+  plan.structure = structure_of(**phase);
   plan.backing = request.backing;
   if (request.bound) plan.bound_ms = lower_bound(*problem, question.rules) / 1e3;
   return plan;

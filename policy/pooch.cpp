@@ -3,12 +3,12 @@
 // One departure: the search tree over L_I has 2^|L_I| leaves, and on a slow link L_I is nearly everything.
 // Branches whose kept maps alone exceed the memory are cut, and the walk (output layer first, keep before
 // swap) ends after a fixed number of simulations.
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "policy/decide.h"
+#include "policy/parallel.h"
 
 namespace pooch::policy {
 namespace {
@@ -133,7 +133,7 @@ Decision pooch(const Question& question) {
   while (!undecided.empty()) {
     std::vector<double> r(undecided.size());
     const double swapped_us = Simulator(question.problem, question.rules).run(choice).us;
-    tbb::parallel_for(std::size_t{0}, std::size_t{8}, [&](std::size_t lane) {
+    parallel_for(8, [&](std::size_t lane) {
       Simulator simulator(question.problem, question.rules);
       for (std::size_t i = lane; i < r.size(); i += 8)
         r[i] = ratio(question, choice, swapped_us, undecided[i], simulator);

@@ -92,11 +92,14 @@ Choice Search::anneal(Choice start, double heat, std::int64_t simulations) {
     const double temperature = problem_.compute_us * heat * std::pow(coldest / heat, progress);
     trial = current;
     if (!propose(trial, progress)) continue;
-    const Outcome outcome = simulator_.run(trial);
+    // What is accepted: less is always, more the less often the more it is.
+    const double chance = static_cast<double>((random_() >> 11) + 1) * 0x1p-53;
+    const double most = price - temperature * std::log(chance);
+    const Outcome outcome = least.feasible() ? price_.run(simulator_, trial, std::max(most, price_(least)))
+                                             : simulator_.run(trial);
     const double trial_price = price_(outcome);
     if (price_.better(outcome, least)) least = outcome, best = trial;
-    const double chance = static_cast<double>(random_() >> 11) * 0x1p-53;
-    if (trial_price > price && chance > std::exp((price - trial_price) / temperature)) continue;
+    if (trial_price > most) continue;
     std::swap(current, trial);
     price = trial_price;
   }
@@ -111,7 +114,8 @@ Choice Search::descend(Choice best, std::int64_t simulations) {
   bool improved = true;
   const auto attempt = [&] {
     --simulations;
-    const Outcome outcome = simulator_.run(trial);
+    const Outcome outcome =
+        least.feasible() ? price_.run(simulator_, trial, price_(least)) : simulator_.run(trial);
     if (!price_.better(outcome, least)) return;
     least = outcome;
     best = trial;

@@ -19,6 +19,10 @@ class Price {
   double operator()(const Outcome& outcome) const {
     return outcome.us + per_excess_byte_ * static_cast<double>(outcome.excess);
   }
+  // Is exact where the price is at most `most`, and more than that everywhere else.
+  Outcome run(Simulator& simulator, const Choice& choice, double most) const {
+    return simulator.run_within(choice, most, per_excess_byte_);
+  }
   bool better(const Outcome& a, const Outcome& b) const {
     return a.feasible() != b.feasible() ? a.feasible() : (*this)(a) < (*this)(b);
   }

@@ -2,6 +2,7 @@
 #include "policy/timeline.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace pooch::policy {
 
@@ -145,13 +146,17 @@ void Simulator::host_copies(Clock& clock, std::int32_t segment) {
   }
 }
 
-void Simulator::keep_time(const Choice& choice, Trace* trace, Outcome& outcome) {
+// Without stalls, step i starts at starts_[i]; stalls only add up.
+void Simulator::keep_time(const Choice& choice, Trace* trace, double most_us, Outcome& outcome) {
   Clock clock;
   clock.trace = trace;
   evictions_.clear();
   arrivals_.clear();
   left_at_.assign(problem_.maps.size(), 0);
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule_.steps.size()); ++i) {
+  const auto count = static_cast<std::int32_t>(schedule_.steps.size());
+  const double least_us = starts_[count - 1] + schedule_.steps[count - 1].us;
+  const double most_stalls = most_us - least_us;
+  for (std::int32_t i = 0; i < count; ++i) {
     const Step& step = schedule_.steps[i];
     const bool own = step.replay == nowhere;
     if (own) host_copies(clock, step.segment);
@@ -165,6 +170,10 @@ void Simulator::keep_time(const Choice& choice, Trace* trace, Outcome& outcome) 
       clock.compute = clock.host + rules_.launch_us;
     }
     const double start = clock.op_start = clock.compute;
+    if (start - starts_[i] > most_stalls) {
+      outcome.us = least_us + (start - starts_[i]);
+      return;
+    }
     clock.compute += step.us;
     if (trace) {
       trace->spans.push_back({Engine::compute, start, clock.compute,
@@ -178,8 +187,7 @@ void Simulator::keep_time(const Choice& choice, Trace* trace, Outcome& outcome) 
   outcome.in_busy_us = clock.in_busy;
 }
 
-Outcome Simulator::run(const Choice& choice, Trace* trace) {
-  if (trace) *trace = {};
+Outcome Simulator::arrange(const Choice& choice) {
   lay_out(choice);
   account(choice);
   place_fetches();
@@ -188,7 +196,19 @@ Outcome Simulator::run(const Choice& choice, Trace* trace) {
   outcome.replay_us = schedule_.replay_us;
   outcome.excess = schedule_.peak > rules_.cap ? schedule_.peak - rules_.cap : 0;
   if (!schedule_.possible) outcome.excess = std::max(outcome.excess, ~std::uint64_t{0} / 4);
-  keep_time(choice, trace, outcome);
+  return outcome;
+}
+
+Outcome Simulator::run(const Choice& choice, Trace* trace) {
+  if (trace) *trace = {};
+  Outcome outcome = arrange(choice);
+  keep_time(choice, trace, std::numeric_limits<double>::infinity(), outcome);
+  return outcome;
+}
+
+Outcome Simulator::run_within(const Choice& choice, double most, double per_excess_byte) {
+  Outcome outcome = arrange(choice);
+  keep_time(choice, nullptr, most - per_excess_byte * static_cast<double>(outcome.excess), outcome);
   return outcome;
 }
 

@@ -111,6 +111,9 @@ class Simulator {
 
   // The time is meaningful for a feasible choice only.
   Outcome run(const Choice& choice, Trace* trace = nullptr);
+  // The same, but gives up once it is certain that the time, and a price for every byte over the cap, come to
+  // more than `most` microseconds; `us` then is what was certain, and the price still more than `most`.
+  Outcome run_within(const Choice& choice, double most, double per_excess_byte);
   // Of the last run.
   const Schedule& schedule() const { return schedule_; }
   const Problem& problem() const { return problem_; }
@@ -135,7 +138,8 @@ class Simulator {
   void find_latest_starts();
   std::int32_t layer_trigger(const Fetch& fetch) const;
   struct Clock;
-  void keep_time(const Choice& choice, Trace* trace, Outcome& outcome);
+  Outcome arrange(const Choice& choice);
+  void keep_time(const Choice& choice, Trace* trace, double most_us, Outcome& outcome);
   void start_fetches(Clock& clock, std::int32_t step);
   void wait_for_memory(Clock& clock, std::int32_t step);
   void wait_for_fetches(Clock& clock, std::int32_t step);

@@ -1,9 +1,13 @@
 // Virtual addresses for managed allocations: one reserved arena, so that "is this word one of our pointers"
 // is one comparison, and the same sequence of allocations gets the same addresses in every iteration.
 //
-// A range keeps its size for good (until `coalesce`), and the lowest free range of exactly the size asked for
-// is handed out first. Ranges are made in order of address, so what an iteration gets depends only on what
-// was live when it began, not on what ran before.
+// A range keeps its size and its stream for good (until `coalesce`), and the lowest free range of exactly the
+// size asked for is handed out first. Ranges are made in order of address, so what an iteration gets depends
+// only on what was live when it began, not on what ran before.
+//
+// A stream that takes over a range must wait for what used it. So a stream gets back its own ranges alone,
+// and of those that another stream freed not the latest: a loader has two in turn and can fill one while the
+// other is being read.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +26,33 @@ class AddressSpace {
   AddressSpace(Address base, std::uint64_t bytes) : base_(base), bytes_(bytes) {}
 
   bool contains(Address a) const { return a >= base_ && a - base_ < bytes_; }
-  // A range of exactly `bytes` (a multiple of 2 MiB), or nothing where the arena has none left.
-  std::optional<Address> allocate(std::uint64_t bytes);
-  // Gives back what `allocate` gave.
-  void free(Address base, std::uint64_t bytes);
+  // A range of exactly `bytes` (a multiple of 2 MiB), or nothing where the arena has none left. `stream`: of
+  // its first use, where that is known. `roomy`: memory is to be had, so rather another range than one to
+  // wait for.
+  std::optional<Address> allocate(std::uint64_t bytes, StreamHandle stream = StreamHandle{},
+                                  bool roomy = true);
+  // Gives back what `allocate` gave; `stream`: in which that is ordered, if in one.
+  void free(Address base, std::uint64_t bytes, StreamHandle stream = StreamHandle{});
+  // Ranges of a stream that is no more are for allocations without one.
+  void disown(StreamHandle stream);
   // Forgets the sizes of these free ranges and joins neighbours, so that any size can be cut from them. The
   // caller has taken away whatever was mapped in them.
   void coalesce(const std::vector<std::pair<Address, std::uint64_t>>& ranges);
 
  private:
+  struct Free {
+    std::set<Address> ranges;
+    std::optional<Address> latest;  // that another stream freed
+  };
+  std::optional<Address> make(std::uint64_t bytes);
   std::optional<Address> cut(std::uint64_t bytes);
 
   Address base_;
   std::uint64_t bytes_;
-  std::uint64_t used_ = 0;                              // bytes from `base_` that were ever handed out
-  std::map<std::uint64_t, std::set<Address>> by_size_;  // free ranges
-  std::map<Address, std::uint64_t> joined_;             // free space without a fixed size
+  std::uint64_t used_ = 0;  // bytes from `base_` that were ever handed out
+  std::map<std::pair<StreamHandle, std::uint64_t>, Free> free_;  // by stream and size
+  std::map<Address, StreamHandle> streams_;                      // of every range, free or not
+  std::map<Address, std::uint64_t> joined_;                      // free space without a fixed size
 };
 
 }  // namespace pooch::runtime

@@ -91,7 +91,9 @@ Status Demand::choose(std::uint64_t bytes, std::uint64_t op) {
   }
   const auto costs_more = [op](const Chunk* a, const Chunk* b) {
     const double sa = score(*a, op), sb = score(*b, op);
-    return sa != sb ? sa > sb : a->address > b->address;
+    if (sa != sb) return sa > sb;
+    // Dead content costs nothing, but the host waits for who used it last.
+    return a->last_use != b->last_use ? a->last_use > b->last_use : a->address > b->address;
   };
   std::make_heap(victims_.begin(), victims_.end(), costs_more);
   auto heap_end = victims_.end();

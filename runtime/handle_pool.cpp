@@ -35,7 +35,12 @@ Result<PhysicalHandle> HandlePool::acquire(std::uint64_t bytes) {
   }
   if (bytes > available()) return Error{ErrorCode::out_of_memory, "the cap is reached"};
   if (const auto shrunk = shrink_to(limit() - bytes); !shrunk) return shrunk.error();
-  const auto made = device_.create(bytes);
+  auto made = device_.create(bytes);
+  if (!made && made.error().code == ErrorCode::out_of_memory && free_ > 0) {
+    // Less is free on the device than under the cap.
+    if (const auto given = give_up(bytes); !given) return given.error();
+    made = device_.create(bytes);
+  }
   if (!made) {
     if (made.error().code == ErrorCode::out_of_memory && cap_ > created_ + outside_) {
       log::warn("the device has less memory than the cap of {} MiB: going on with {} MiB", cap_ / MiB,
@@ -66,9 +71,16 @@ Status HandlePool::shrink_to(std::uint64_t bytes) {
   return Done{};
 }
 
+Result<std::uint64_t> HandlePool::give_up(std::uint64_t bytes) {
+  const std::uint64_t before = created_;
+  if (const auto shrunk = shrink_to(created_ - std::min(created_, bytes)); !shrunk) return shrunk.error();
+  return before - created_;
+}
+
 Status HandlePool::set_outside(std::uint64_t bytes) {
   if (const auto shrunk = shrink_to(cap_ > bytes ? cap_ - bytes : 0); !shrunk) return shrunk.error();
   outside_ = bytes;
+  most_outside_ = std::max(most_outside_, bytes);
   note_peak();
   return Done{};
 }

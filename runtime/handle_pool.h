@@ -36,11 +36,20 @@ class HandlePool {
   std::uint64_t available() const { return limit() > attached() ? limit() - attached() : 0; }
   // Bytes that handles may take in all.
   std::uint64_t limit() const { return cap_ > outside_ ? cap_ - outside_ : 0; }
+  // ... and could take when the most was taken outside of the pool that ever was.
+  std::uint64_t least_limit() const { return cap_ > most_outside_ ? cap_ - most_outside_ : 0; }
   // Sets what is taken outside of the pool; free handles make way. `bytes` beyond what is now outside must be
   // available().
   Status set_outside(std::uint64_t bytes);
+  std::size_t free_handles(std::uint64_t bytes) const {
+    const auto found = free_lists_.find(bytes);
+    return found == free_lists_.end() ? 0 : found->second.size();
+  }
   std::uint64_t outside() const { return outside_; }
+  // Destroys free handles of `bytes` or more, as far as there are any: what that gave back to the device.
+  Result<std::uint64_t> give_up(std::uint64_t bytes);
   std::uint64_t created() const { return created_; }  // handles, free ones too
+  std::uint64_t idle() const { return free_; }        // of those, free ones
   std::uint64_t peak() const { return peak_; }        // handles and outside bytes, the most there ever was
 
  private:
@@ -52,7 +61,7 @@ class HandlePool {
   std::uint64_t cap_;
   std::vector<std::uint64_t> classes_;                               // descending
   std::map<std::uint64_t, std::vector<PhysicalHandle>> free_lists_;  // by size
-  std::uint64_t created_ = 0, free_ = 0, outside_ = 0, peak_ = 0;
+  std::uint64_t created_ = 0, free_ = 0, outside_ = 0, most_outside_ = 0, peak_ = 0;
 };
 
 }  // namespace pooch::runtime

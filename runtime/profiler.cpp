@@ -10,6 +10,11 @@
 #include "tracker/phase_profile.h"
 
 namespace pooch::runtime {
+
+std::string phase_id(const tracker::Phase& phase) {
+  return fmt::format("{:016x}", phase.id);
+}
+
 namespace {
 
 double median(std::vector<double>& values) {
@@ -35,6 +40,7 @@ void Profiler::end(StreamHandle stream, const tracker::Op& op, bool disturbed) {
     target.index = tracker_.host_copies();
   else
     target.pending = false;  // a trial
+  if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
   pending_ += target.pending;
   targets_.push_back(target);
   ++next_op_;
@@ -52,10 +58,72 @@ void Profiler::launched() {
     timing_ = false;
   else if (where->start == tracker_.steps())
     decide(where->start);
-  if (timer_ && !timing_ && drained()) {
-    (void)timer_->stop(times_);
-    timer_.reset();
+  if (timer_ && !timing_ && (drained() || passed())) {
+    end_timer();
+    fill_in();
   }
+}
+
+// Has the device done all that was timed? Asked now and then: a timer costs as long as it lives.
+bool Profiler::passed() {
+  constexpr unsigned now_and_then = 16;
+  if (!marked_) mark();
+  if (++since_asked_ < now_and_then || marks_.empty()) return false;
+  since_asked_ = 0;
+  while (!marks_.empty()) {
+    const auto finished = device_.finished(marks_.back());
+    if (!finished || !*finished) return false;
+    (void)device_.destroy_event(marks_.back());
+    marks_.pop_back();
+  }
+  return true;
+}
+
+// Puts an event behind the timed work of every stream; none at all where one cannot have its own.
+void Profiler::mark() {
+  marked_ = true;
+  for (const StreamHandle stream : streams_)
+    if (!mark(stream)) return drop_marks();
+}
+
+bool Profiler::mark(StreamHandle stream) {
+  const auto capturing = device_.capturing(stream);
+  if (stream == StreamHandle::per_thread || !capturing || *capturing) return false;
+  const auto event = device_.create_event();
+  if (!event) return false;
+  marks_.push_back(*event);
+  return bool(device_.record(*event, stream));
+}
+
+void Profiler::drop_marks() {
+  for (const EventHandle event : marks_) (void)device_.destroy_event(event);
+  marks_.clear();
+}
+
+void Profiler::stream_destroyed(StreamHandle stream) {
+  if (std::erase(streams_, stream) > 0 && timer_) (void)mark(stream);
+}
+
+void Profiler::end_timer() {
+  times_.clear();
+  (void)timer_->stop(times_);
+  timer_.reset();
+  assign(times_);
+  streams_.clear();
+  drop_marks();
+}
+
+// Everything that was timed has finished, so an op without a time had nothing to do.
+void Profiler::fill_in() {
+  for (const Target& target : targets_) {
+    if (!target.pending || !target.step || target.index == 0) continue;
+    const Sample* const before = find({true, target.index - 1, false, false});
+    Sample* const sample = find(target);
+    if (sample != nullptr && before != nullptr && measured(*before))
+      *sample = {before->end_us, before->end_us, target.disturbed};
+  }
+  targets_.clear();
+  pending_ = 0;
 }
 
 // The next step begins an iteration: is it to be timed?
@@ -75,8 +143,27 @@ void Profiler::decide(tracker::StepIndex next) {
     source_ = timer_->source();
   }
   timing_ = true;
+  marked_ = false;
   running_ = Timed{};
   running_->start = next;
+}
+
+// Where the buffers are, and whether they are always there.
+void Profiler::find_bases(KnownPhase& phase, tracker::StepIndex start,
+                          const std::optional<KnownPhase>& before) const {
+  const std::size_t count = phase.profile.buffers.size();
+  phase.bases.assign(count, Address{});
+  phase.fixed.assign(count, true);
+  for (std::size_t p = 0; p < phase.operands.size(); ++p) {
+    const auto operands = tracker_.log().operands(start + p);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (phase.operands[p][i] != tracker::no_buffer) phase.bases[phase.operands[p][i]] = operands[i].base;
+  }
+  for (const ProfileCopy& copy : phase.profile.copies)
+    if (copy.version) phase.fixed[phase.profile.versions[*copy.version].buffer] = false;
+  if (!before || before->bases.size() != count) return;
+  for (std::size_t b = 0; b < count; ++b)
+    if (before->bases[b] != phase.bases[b]) phase.fixed[b] = false;
 }
 
 void Profiler::keep(const tracker::Iteration& iteration) {
@@ -86,12 +173,15 @@ void Profiler::keep(const tracker::Iteration& iteration) {
     if (phase != iteration.phase)
       std::erase_if(other.timed, [&](const Timed& t) { return t.start == iteration.start; });
   const bool is_timed = running_ && running_->start == iteration.start;
-  // The first iteration of a run cannot tell weights, just copied in, from a batch.
-  constexpr std::uint32_t telling = 4;
   const bool tells = known.described < telling;
   if (tells) {
     ++known.described;
-    known.structure = tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end);
+    KnownPhase described;
+    described.profile =
+        tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end, described.operands);
+    described.profile.id = phase_id(tracker_.iterations().phase(iteration.phase));
+    find_bases(described, iteration.start, known.structure);
+    known.structure = std::move(described);
   }
   if (!tells && !is_timed) return;
   std::vector<std::uint64_t> copies;
@@ -139,16 +229,25 @@ void Profiler::assign(const std::vector<cupti::OpTime>& times) {
   while (!targets_.empty() && !targets_.front().pending) targets_.pop_front();
 }
 
+const KnownPhase* Profiler::settled(tracker::PhaseIndex phase) {
+  const auto found = known_.find(phase);
+  if (found == known_.end() || found->second.described < telling) return nullptr;
+  if (found->second.has_times) return &*found->second.structure;
+  const auto& timed = found->second.timed;
+  const auto complete = [&](const Timed& t) { return std::all_of(t.steps.begin(), t.steps.end(), measured); };
+  if (timed.size() < wanted || !std::all_of(timed.begin(), timed.end(), complete)) return nullptr;
+  found->second.structure->profile = profile_of(found->second, tracker_.iterations().phase(phase));
+  found->second.has_times = true;
+  return &*found->second.structure;
+}
+
 void Profiler::finish() {
   for (const tracker::Iteration& iteration : tracker_.take_completed()) keep(iteration);
   timing_ = false;
   failed_ = true;  // nothing is begun any more
   if (!timer_) return;
   collect();
-  times_.clear();
-  (void)timer_->stop(times_);
-  assign(times_);
-  timer_.reset();
+  end_timer();
 }
 
 namespace {
@@ -161,8 +260,7 @@ struct Values {
 }  // namespace
 
 PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phase) const {
-  PhaseProfile made = *known.structure;
-  made.id = fmt::format("{:016x}", phase.id);
+  PhaseProfile made = known.structure->profile;
   made.seen = phase.seen;
   std::vector<Values> values(made.ops.size());
   std::vector<double> wholes;

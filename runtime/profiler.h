@@ -16,9 +16,13 @@
 #include "core/device.h"
 #include "core/profile.h"
 #include "cupti/op_timer.h"
+#include "runtime/known_phase.h"
 #include "tracker/tracker.h"
 
 namespace pooch::runtime {
+
+// As in profiles and plans.
+std::string phase_id(const tracker::Phase& phase);
 
 class Profiler {
  public:
@@ -40,6 +44,11 @@ class Profiler {
   void end(StreamHandle stream, const tracker::Op& op, bool disturbed);
   // An op has been launched and tracked.
   void launched();
+  // Before the program destroys it.
+  void stream_destroyed(StreamHandle stream);
+
+  // The phase's structure, once the phase has been seen and timed often enough to plan for it.
+  const KnownPhase* settled(tracker::PhaseIndex phase);
 
   // All that is known; the device must be idle if the last times are not to be lost. Ends the measuring.
   void finish();
@@ -64,19 +73,31 @@ class Profiler {
     std::vector<std::pair<std::uint64_t, Sample>> copies;  // with their numbers
   };
   struct Known {
-    std::optional<PhaseProfile> structure;
+    std::optional<KnownPhase> structure;
     std::uint32_t described = 0;
+    bool has_times = false;             // the structure has them
     std::vector<std::uint64_t> copies;  // numbers of the structure's copies
     std::vector<Timed> timed;
   };
 
+  // Iterations of a phase that are described: the first one of a run cannot tell weights, just copied in,
+  // from a batch.
+  static constexpr std::uint32_t telling = 4;
+
   void decide(tracker::StepIndex next);
   void keep(const tracker::Iteration& iteration);
+  void find_bases(KnownPhase& phase, tracker::StepIndex start, const std::optional<KnownPhase>& before) const;
   void collect();
   void assign(const std::vector<cupti::OpTime>& times);
   static bool measured(const Sample& s) { return s.end_us >= s.start_us; }
   Sample* find(const Target& target);
   bool drained() const { return pending_ == 0; }
+  bool passed();
+  void mark();
+  bool mark(StreamHandle stream);
+  void drop_marks();
+  void end_timer();
+  void fill_in();
   PhaseProfile profile_of(const Known& known, const tracker::Phase& phase) const;
 
   Device& device_;
@@ -86,8 +107,12 @@ class Profiler {
   std::string source_;
   bool timing_ = false, failed_ = false;
   std::uint64_t next_op_ = 0;
-  std::deque<Target> targets_;  // of the timer's latest op numbers, up to next_op_
-  std::size_t pending_ = 0;     // of those
+  std::deque<Target> targets_;         // of the timer's latest op numbers, up to next_op_
+  std::size_t pending_ = 0;            // of those
+  std::vector<StreamHandle> streams_;  // that they are in
+  std::vector<EventHandle> marks_;     // behind them, not yet seen to be finished
+  bool marked_ = false;
+  unsigned since_asked_ = 0;
   std::optional<Timed> running_;
   std::vector<cupti::OpTime> times_;  // reused storage
   std::map<tracker::PhaseIndex, Known> known_;

@@ -4,6 +4,12 @@
 
 namespace pooch::runtime {
 
+bool Range::used_beside(StreamIndex stream) const {
+  return std::any_of(chunks.begin(), chunks.end(), [stream](const Chunk& chunk) {
+    return std::any_of(chunk.uses.begin(), chunk.uses.end(), [stream](Mark m) { return m.stream != stream; });
+  });
+}
+
 Residency::Residency(Device& device, StreamOrder& order, HandlePool& pool, HostArena& arena,
                      StreamHandle out_stream, StreamHandle in_stream)
     : device_(device),
@@ -52,8 +58,10 @@ void Residency::close(Range& range, const Marks& after) {
     drop_host_copy(chunk);
     chunk.live = false;
     chunk.stale = false;
+    chunk.expendable = false;
     chunk.occupied = 0;
-    if (chunk.state == ChunkState::evicted) chunk.state = ChunkState::unbacked;
+    if (chunk.state == ChunkState::evicted || chunk.state == ChunkState::dropped)
+      chunk.state = ChunkState::unbacked;
     if (chunk.state == ChunkState::evicting) chunk.state = ChunkState::resident;
     if (chunk.state == ChunkState::unbacked) continue;
     chunk.uses.add(after);
@@ -77,7 +85,7 @@ Result<std::vector<Residency::Span>> Residency::forget_unused() {
       if (!idle) break;
       const auto finished = order_.finished(chunk.uses);
       if (!finished) return finished.error();
-      idle = *finished && chunk.pins == 0;
+      idle = *finished && chunk.pins == 0 && chunk.frame == nullptr;
     }
     if (!idle) {
       ++it;
@@ -117,7 +125,7 @@ void Residency::gather(Range& range, std::uint64_t offset, std::uint64_t bytes, 
 std::uint64_t Residency::missing(const std::vector<ChunkUse>& uses) {
   std::uint64_t bytes = 0;
   for (const ChunkUse& use : uses)
-    if (use.chunk->state == ChunkState::unbacked || use.chunk->state == ChunkState::evicted)
+    if (use.chunk->state != ChunkState::resident && use.chunk->state != ChunkState::evicting)
       bytes += use.chunk->bytes;
   return bytes;
 }
@@ -158,6 +166,7 @@ void Residency::used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t
     if (!use.changes) continue;
     drop_host_copy(chunk);
     chunk.stale = false;
+    chunk.expendable = false;
   }
 }
 
@@ -196,7 +205,15 @@ Status Residency::grant_access() {
   return Done{};
 }
 
+Trace::Number Residency::begin_slice(TraceTrack track, const Chunk& chunk, StreamIndex stream) {
+  if (trace_ == nullptr) return Trace::none;
+  const std::string_view name = chunk.name.empty() ? "chunk" : chunk.name;
+  return trace_->begin({track, name, order_.handle(stream), -1, chunk.occupied, chunk.flow, {}});
+}
+
 Status Residency::fetch(Chunk& chunk) {
+  if (const auto ordered = order_.follow(in_, chunk.before); !ordered) return ordered.error();
+  const auto shown = begin_slice(TraceTrack::copies_in, chunk, in_);
   std::uint64_t offset = 0;
   for (const HostExtent& extent : chunk.slot) {
     const std::uint64_t bytes = std::min(extent.bytes, chunk.occupied - offset);
@@ -205,6 +222,7 @@ Status Residency::fetch(Chunk& chunk) {
       return copied.error();
     offset += bytes;
   }
+  if (trace_ != nullptr) trace_->end(shown);
   const auto mark = order_.launched(in_);
   if (!mark) return mark.error();
   chunk.slot_use = *mark;
@@ -214,11 +232,13 @@ Status Residency::fetch(Chunk& chunk) {
   return Done{};
 }
 
-Status Residency::begin_eviction(Chunk& chunk) {
+Status Residency::save(Chunk& chunk) {
   if (chunk.live && !chunk.host_valid) {
     auto slot = arena_.allocate(chunk.occupied);
     if (!slot) return slot.error();
     if (const auto ordered = order_.follow(out_, chunk.uses); !ordered) return ordered.error();
+    if (trace_ != nullptr) chunk.flow = trace_->new_flow();
+    const auto shown = begin_slice(TraceTrack::copies_out, chunk, out_);
     std::uint64_t offset = 0;
     for (const HostExtent& extent : *slot) {
       const std::uint64_t bytes = std::min(extent.bytes, chunk.occupied - offset);
@@ -228,6 +248,7 @@ Status Residency::begin_eviction(Chunk& chunk) {
         return copied.error();
       offset += bytes;
     }
+    if (trace_ != nullptr) trace_->end(shown);
     const auto mark = order_.launched(out_);
     if (!mark) return mark.error();
     chunk.slot = std::move(*slot);
@@ -237,8 +258,24 @@ Status Residency::begin_eviction(Chunk& chunk) {
     // Should another thread take the chunk back and write to it, the copy must have read it first.
     chunk.before.add(*mark);
   }
+  return Done{};
+}
+
+Status Residency::begin_eviction(Chunk& chunk) {
+  if (const auto saved = save(chunk); !saved) return saved;
   chunk.state = ChunkState::evicting;
   return Done{};
+}
+
+void Residency::begin_drop(Chunk& chunk) {
+  drop_host_copy(chunk);
+  chunk.state = ChunkState::evicting;
+}
+
+// Where the content is once the chunk has no memory.
+static ChunkState away(const Chunk& chunk) {
+  if (!chunk.live) return ChunkState::unbacked;
+  return chunk.host_valid ? ChunkState::evicted : ChunkState::dropped;
 }
 
 Status Residency::finish_eviction(Chunk& chunk) {
@@ -246,8 +283,35 @@ Status Residency::finish_eviction(Chunk& chunk) {
   pool_.give_back(chunk.handle, chunk.bytes);
   remove_mapped(chunk);
   if (chunk.live) ++evictions_;
-  chunk.state = chunk.live ? ChunkState::evicted : ChunkState::unbacked;
+  chunk.state = away(chunk);
   chunk.stale = false;
+  chunk.uses.clear();
+  chunk.before.clear();
+  return Done{};
+}
+
+Status Residency::map_to(Chunk& chunk, Frame& frame) {
+  if (const auto mapped = device_.map(chunk.address, chunk.bytes, frame.handle); !mapped)
+    return mapped.error();
+  chunk.stale = chunk.state == ChunkState::evicted;
+  chunk.expendable = chunk.state == ChunkState::dropped;
+  chunk.state = ChunkState::resident;
+  chunk.frame = &frame;
+  return Done{};
+}
+
+Status Residency::unmap_from_frame(Chunk& chunk) {
+  Frame& frame = *std::exchange(chunk.frame, nullptr);
+  if (frame.tenant == &chunk && chunk.live) {
+    chunk.handle = frame.handle;
+    chunk.stale = chunk.expendable = false;
+    frame.handle = PhysicalHandle{};
+    add_mapped(chunk);
+    return Done{};
+  }
+  if (const auto unmapped = device_.unmap(chunk.address, chunk.bytes); !unmapped) return unmapped.error();
+  chunk.state = away(chunk);
+  chunk.stale = chunk.expendable = false;
   chunk.uses.clear();
   chunk.before.clear();
   return Done{};

@@ -9,6 +9,7 @@
 //      +-------------------+   +---------------------|---------------+
 //      +---------------------------------------------+    fetch (copied in ahead of its use)
 //
+//   dropped    like evicted, but there is no copy: a replay makes the content again
 //   unbacked   no memory behind the address; the content, if there ever was one, is dead
 //   resident   a handle is mapped; `host_valid` says whether the host slot holds the same bytes (a clean
 //   chunk) evicting   still mapped; its copy to the host has been put into the copy stream, or none is
@@ -21,6 +22,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,10 +33,11 @@
 #include "runtime/handle_pool.h"
 #include "runtime/host_arena.h"
 #include "runtime/stream_order.h"
+#include "runtime/trace.h"
 
 namespace pooch::runtime {
 
-enum class ChunkState : std::uint8_t { unbacked, resident, evicting, evicted };
+enum class ChunkState : std::uint8_t { unbacked, resident, evicting, evicted, dropped };
 
 struct Chunk {
   Address address{};
@@ -51,11 +54,24 @@ struct Chunk {
   Mark slot_use;  // the last copy from or to the slot
   Marks uses;     // submitted work that touches the backing: it must finish before the handle may move
   Marks before;   // what a new use must follow: a fetch, or the life of an earlier allocation at this address
-  int pins = 0;   // uses in flight outside of the session's mutex
+  // Alias mode: the piece of memory that it shares with other chunks, mapped for good; its state stays
+  // resident, and whether its content is there is a matter of `stale` and of the frame's tenant.
+  struct Frame* frame = nullptr;
+  bool expendable = false;        // the plan has dropped the content: it will be made again
+  std::string_view name{};        // of the map that it is part of, for the timeline
+  std::uint64_t flow = 0;         // the timeline's arrow from its eviction to its next use
+  int pins = 0;                   // uses in flight outside of the session's mutex
   std::uint64_t last_use = 0;     // op count of the session
   std::uint64_t gathered_by = 0;  // op that last listed it, and where in its list
   std::uint32_t gathered_index = 0;
   std::uint32_t mapped_index = 0;  // place in Residency::mapped()
+};
+
+// Physical memory that several chunks are mapped to, whose times on the device do not meet.
+struct Frame {
+  PhysicalHandle handle{};
+  std::uint64_t bytes = 0;
+  Chunk* tenant = nullptr;  // whose content it holds, or held last
 };
 
 // A range of addresses with its chunks. It outlives allocations: a freed range keeps its handles mapped.
@@ -64,6 +80,9 @@ struct Range {
   std::uint64_t bytes = 0;
   std::vector<Chunk> chunks;
   bool in_use = false;  // a live allocation owns it
+
+  // Has a stream other than this one touched it?
+  bool used_beside(StreamIndex stream) const;
 };
 
 // One chunk that an op touches.
@@ -78,9 +97,17 @@ class Residency {
   Residency(Device& device, StreamOrder& order, HandlePool& pool, HostArena& arena, StreamHandle out_stream,
             StreamHandle in_stream);
 
+  // Copies are shown in the timeline from now on; nullptr: in none.
+  void show_in(Trace* trace) { trace_ = trace; }
+
   // --- ranges
   Range& open(Address base, std::uint64_t range_bytes, AllocationId owner, std::uint64_t allocation_bytes);
   Range* find(Address base);
+  // visit(range) for all of them.
+  template <class Visit>
+  void each_range(Visit&& visit) const {
+    for (const auto& [base, range] : ranges_) visit(range);
+  }
   // The allocation ends: its content is dead, its backing is reusable after `after` and all earlier uses.
   void close(Range& range, const Marks& after);
   // Takes the backing from the ranges that no allocation owns and whose uses are finished, and forgets them.
@@ -105,8 +132,21 @@ class Residency {
   const std::vector<Chunk*>& mapped() const { return mapped_; }
   // Error out_of_memory: the arena has no room for the content.
   Status begin_eviction(Chunk& chunk);
-  // Unmaps a chunk whose uses are all finished.
+  // The content may be lost: it will be made again.
+  void begin_drop(Chunk& chunk);
+  // Unmaps a chunk whose uses are all finished. It is then evicted, dropped or unbacked.
   Status finish_eviction(Chunk& chunk);
+  // Copies live content to the host where it is not there yet. Error out_of_memory: no room for it there.
+  Status save(Chunk& chunk);
+  // Brings stale content back, after everything that the chunk's use must follow.
+  Status fetch(Chunk& chunk);
+
+  // --- alias mode
+  // Maps the chunk, which has no handle, to the frame; access is to be granted afterwards.
+  Status map_to(Chunk& chunk, Frame& frame);
+  // Ends it: the tenant keeps the frame's handle, anybody else is unmapped. All work has finished.
+  Status unmap_from_frame(Chunk& chunk);
+
   // Gives up the host copy of a resident chunk.
   void drop_host_copy(Chunk& chunk);
 
@@ -115,7 +155,7 @@ class Residency {
  private:
   Status back(Chunk& chunk);
   void unback(Chunk& chunk);
-  Status fetch(Chunk& chunk);
+  Trace::Number begin_slice(TraceTrack track, const Chunk& chunk, StreamIndex stream);
   Status grant_access();
   void add_mapped(Chunk& chunk);
   void remove_mapped(Chunk& chunk);
@@ -129,6 +169,7 @@ class Residency {
   std::vector<Chunk*> mapped_;
   std::vector<Chunk*> fresh_;  // mapped by the running make_resident; reused storage
   std::uint64_t evictions_ = 0;
+  Trace* trace_ = nullptr;
 };
 
 }  // namespace pooch::runtime

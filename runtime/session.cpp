@@ -12,13 +12,16 @@
 #include "runtime/address_space.h"
 #include "runtime/counting_device.h"
 #include "runtime/demand.h"
+#include "runtime/executor.h"
 #include "runtime/handle_pool.h"
 #include "runtime/host_arena.h"
 #include "runtime/memory_limits.h"
+#include "runtime/planning.h"
 #include "runtime/profiler.h"
 #include "runtime/recorder.h"
 #include "runtime/residency.h"
 #include "runtime/stream_order.h"
+#include "runtime/trace.h"
 #include "tracker/tracker.h"
 
 namespace pooch::runtime {
@@ -73,17 +76,23 @@ struct Session::Impl {
         order(device),
         pool(device, limits.cap),
         host(device, order, limits.host_budget),
-        space(arena_.base, arena_.bytes) {}
+        space(arena_.base, arena_.bytes - arena_.bytes / 16),
+        temporaries(arena_.base + (arena_.bytes - arena_.bytes / 16), arena_.bytes / 16) {}
   ~Impl();
 
   Status start();
-  Status allocate_range(std::uint64_t bytes, std::optional<Address>& address,
+  Status allocate_range(std::uint64_t bytes, StreamHandle stream, std::optional<Address>& address,
                         std::unique_lock<std::mutex>& lock);
-  Status gather_and_make_resident(Work& w, std::unique_lock<std::mutex>& lock);
   Status order_stream(const std::vector<ChunkUse>& uses, StreamIndex stream);
   int launch(const Call& call, Work& w, FunctionRef<int()> real, std::unique_lock<std::mutex>& lock);
+  Trace::Number show(const Call& call, const Work& w, StreamIndex stream,
+                     std::optional<std::int32_t> position);
   void note_use(Work& w, StreamIndex stream, bool succeeded);
-  void probe_link();
+  bool idle_for_probe(std::unique_lock<std::mutex>& lock);
+  void probe_link(std::unique_lock<std::mutex>& lock);
+  Status probe_link_over(Address address, std::uint64_t bytes);
+  void plan(std::unique_lock<std::mutex>& lock);
+  Profile make_profile();
   void report_failure(const char* where, const Error& why);
   void report_full(std::uint64_t bytes);
   // What passed-through memory takes when `more` is charged too: by our own account or the device's,
@@ -123,11 +132,16 @@ struct Session::Impl {
   StreamOrder order;
   HandlePool pool;
   HostArena host;
-  AddressSpace space;
+  AddressSpace space, temporaries;  // the program's, and for what replays need
   StreamHandle out_stream{}, in_stream{};
   std::optional<Residency> residency;
   std::optional<Demand> demand;
+  std::optional<Departures> departures;
+  std::optional<Placement> placement;
+  std::optional<Executor> executor;
   Profiler profiler{device, tracker, timer_choice(config.timer)};
+  std::optional<Planning> planning;
+  std::unique_ptr<Trace> trace;
   Recorder recorder;
   std::uint64_t live_bytes = 0;                  // managed allocations, rounded to pages
   std::atomic<std::uint64_t> occupied_bytes{0};  // occupied(), for queries
@@ -137,7 +151,6 @@ struct Session::Impl {
   std::uint64_t free_at_start = 0;     // device bytes free when the session opened
   std::uint64_t measured_peak = 0, passed_since_growth = 0;
   std::vector<LinkSample> link;
-  std::uint64_t serial = 0;  // gatherings so far: the clock of staleness
   std::atomic<bool> failure_reported{false}, full_reported{false};
 };
 
@@ -152,7 +165,32 @@ Status Session::Impl::start() {
   free_at_start = *free;
   residency.emplace(device, order, pool, host, out_stream, in_stream);
   demand.emplace(device, order, pool, host, *residency, config.policy);
+  departures.emplace(device, order, pool, *residency);
+  placement.emplace(limits, pool, *residency, *departures, *demand);
+  executor.emplace(
+      Executor::Parts{order, pool, *residency, *departures, *placement, temporaries, tracker, device});
+  placement->set_last_resort([this](std::unique_lock<std::mutex>& held) -> Result<bool> {
+    if (!executor->aliased()) return false;
+    if (const auto apart = executor->dismantle(held); !apart) return apart.error();
+    return true;
+  });
   publish_call_sites();
+  if (!config.trace_file.empty()) {
+    auto timer = cupti::open_op_timer(device, cupti::TimerChoice::events);  // the profiler may hold CUPTI
+    if (!timer) return timer.error();
+    trace = std::make_unique<Trace>(std::move(*timer), limits.cap);
+    residency->show_in(trace.get());
+    executor->show_in(trace.get());
+  }
+  if (is_planned(config.policy) || !config.plan_file.empty()) {
+    // For what allocations outside of the plan may take at any time, and for what a layout loses.
+    const std::uint64_t spare = 4 * page + (config.alias_backing ? limits.cap / 96 : 0);
+    auto source =
+        PlanSource::open(config, {info.name, limits.cap > spare ? limits.cap - spare : 0, limits.host_budget,
+                                  config.alias_backing ? Backing::alias : Backing::remap});
+    if (!source) return source.error();
+    planning.emplace(std::move(*source), config.wait_for_plans, *executor, profiler, tracker);
+  }
   recorder.open(config.record_file, {info.name, info.total_bytes, limits.cap, limits.host_budget,
                                      std::string(name(config.policy))});
   return Done{};
@@ -176,6 +214,7 @@ Result<std::unique_ptr<Session>> Session::open(const Config& config, Device& dev
   const auto arena = reserve_arena(device);
   if (!arena) return arena.error();
   auto impl = std::make_unique<Impl>(config, device, *info, *limits, *arena);
+  nvtx::open();
   if (const auto started = impl->start(); !started) return started.error();
   log::info("{}: cap {}, host budget {}, policy {}", info->name, format_bytes(limits->cap),
             format_bytes(limits->host_budget), name(config.policy));
@@ -207,14 +246,15 @@ bool Session::manages(std::uint64_t bytes) const {
   return bytes >= smallest_managed;
 }
 
-Status Session::Impl::allocate_range(std::uint64_t bytes, std::optional<Address>& address,
-                                     std::unique_lock<std::mutex>& lock) {
-  address = space.allocate(bytes);
+Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
+                                     std::optional<Address>& address, std::unique_lock<std::mutex>& lock) {
+  address = space.allocate(bytes, stream, residency->evictions() == 0);
   if (address) return Done{};
+  if (const auto apart = executor->dismantle(lock); !apart) return apart;
   const auto forgotten = demand->forget_unused(lock);
   if (!forgotten) return forgotten.error();
   space.coalesce(*forgotten);
-  address = space.allocate(bytes);
+  address = space.allocate(bytes, stream, residency->evictions() == 0);
   if (!address) return Error{ErrorCode::out_of_memory, "the address space is exhausted"};
   return Done{};
 }
@@ -228,7 +268,8 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
   std::optional<Address> address;
-  if (const auto found = s.allocate_range(rounded, address, lock); !found) return found.error();
+  const auto found = s.allocate_range(rounded, stream.value_or(StreamHandle{}), address, lock);
+  if (!found) return found.error();
   const tracker::Allocation made = s.add_allocation(*address, bytes, /*managed=*/true, /*by_program=*/true);
   s.tracker.set_backing(*address, &s.residency->open(*address, rounded, made.id, bytes));
   s.live_bytes += rounded;
@@ -247,14 +288,21 @@ Status Session::free(Address address, std::optional<StreamHandle> stream) {
     return Error{ErrorCode::invalid_argument, "not the start of a live allocation"};
   Marks after;
   if (stream) {
-    const auto mark = s.order.launched(s.order.index(*stream));
+    const StreamIndex index = s.order.index(*stream);
+    // A range that streams hand to each other will be filled again by one while another is ahead with other
+    // work.
+    const bool handed_over = s.residency->find(address)->used_beside(index);
+    const auto mark = handed_over ? s.order.launched_exactly(index) : s.order.launched(index);
     if (!mark) return mark.error();
     after.add(*mark);
   }
   const std::uint64_t rounded = round_up(gone->bytes, page);
-  s.residency->close(*s.residency->find(address), after);
+  Range& range = *s.residency->find(address);
+  if (const auto ready = s.executor->freeing(range, gone->id, lock); !ready) return ready.error();
+  s.residency->close(range, after);
+  if (const auto freed = s.executor->freed(range); !freed) return freed.error();
   s.remove_allocation(address);
-  s.space.free(address, rounded);
+  s.space.free(address, rounded, stream.value_or(StreamHandle{}));
   s.live_bytes -= rounded;
   s.publish_occupied();
   return Done{};
@@ -277,7 +325,7 @@ Status Session::admit_pass_through(std::uint64_t bytes) {
     s.report_full(bytes);
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
-  if (const auto made = s.demand->make_room(more, ++s.serial, lock); !made) return made.error();
+  if (const auto made = s.placement->make_room(more, lock); !made) return made.error();
   s.outside_bytes += pass_through_charge(bytes);
   const Status moved_over = s.pool.set_outside(s.outside_with(0));
   s.publish_occupied();
@@ -308,7 +356,7 @@ void Session::passed_through(Address address, std::uint64_t bytes, bool by_progr
   // refused.
   const std::uint64_t now = s.outside_with(0);
   if (now > s.pool.outside())
-    (void)s.demand->make_room(std::min(now - s.pool.outside(), s.pool.limit()), ++s.serial, lock);
+    (void)s.placement->make_room(std::min(now - s.pool.outside(), s.pool.limit()), lock);
   (void)s.pool.set_outside(s.outside_with(0));
   s.publish_occupied();
 }
@@ -318,6 +366,21 @@ void Session::pass_through_failed(std::uint64_t bytes) {
   impl_->outside_bytes -= pass_through_charge(bytes);
   (void)impl_->pool.set_outside(impl_->outside_with(0));
   impl_->publish_occupied();
+}
+
+// Others have grown on the device, or the driver packs more loosely than it did.
+bool Session::relieve_device(std::uint64_t bytes) {
+  Impl& s = *impl_;
+  std::unique_lock lock(s.mutex);
+  s.passed_since_growth = 0;  // the account that was held to be steady is not
+  s.measure_outside();
+  const std::uint64_t wanted = std::min(round_up(bytes, page) + page, s.pool.created());
+  const std::uint64_t never_created = s.pool.limit() - std::min(s.pool.limit(), s.pool.created());
+  (void)s.placement->make_room(never_created + wanted, lock);
+  const auto given = s.pool.give_up(wanted);
+  (void)s.pool.set_outside(s.outside_with(0));
+  s.publish_occupied();
+  return given && *given > 0;
 }
 
 void Session::pass_through_freed(Address address) {
@@ -353,37 +416,6 @@ MemoryInfo Session::memory_info() const {
 
 // --- work
 
-Status Session::Impl::gather_and_make_resident(Work& w, std::unique_lock<std::mutex>& lock) {
-  for (;;) {
-    // A host wait lets other threads in: what was gathered before it no longer holds.
-    const std::uint64_t gathering = ++serial;
-    w.uses.clear();
-    for (const tracker::Operand& o : w.op.operands)
-      if (o.managed)
-        residency->gather(*static_cast<Range*>(o.backing), o.offset, o.bytes, o.effect, gathering, w.uses);
-    const std::uint64_t missing = Residency::missing(w.uses);
-    if (missing <= pool.available()) {
-      const auto resident = residency->make_resident(w.uses);
-      if (resident || resident.error().code != ErrorCode::out_of_memory) return resident;
-    }
-    std::uint64_t together = 0;
-    for (const ChunkUse& use : w.uses) together += use.chunk->bytes;
-    if (together > pool.limit())
-      return Error{ErrorCode::out_of_memory,
-                   fmt::format("{} needs {} at once: the smallest cap that works is {} ({} MiB); it is {}",
-                               w.op.description.function, format_bytes(together),
-                               format_bytes(together + pool.outside()), (together + pool.outside()) / MiB,
-                               format_bytes(limits.cap))};
-    if (const auto room = demand->make_room(missing, gathering, lock); !room) {
-      if (room.error().code != ErrorCode::out_of_memory) return room;
-      return Error{ErrorCode::out_of_memory,
-                   fmt::format("{} cannot have its operands on the device: {} (cap {}, host budget {})",
-                               w.op.description.function, room.error().message, format_bytes(limits.cap),
-                               format_bytes(limits.host_budget))};
-    }
-  }
-}
-
 Status Session::Impl::order_stream(const std::vector<ChunkUse>& uses, StreamIndex stream) {
   for (const ChunkUse& use : uses)
     if (const auto followed = order.follow(stream, use.chunk->before); !followed) return followed;
@@ -403,7 +435,7 @@ void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
     profiler.launched();
     publish_call_sites();
   }
-  residency->used(w.uses, *mark, serial);
+  residency->used(w.uses, *mark, placement->clock());
   for (const ChunkUse& use : w.uses)
     if (use.changes) use.chunk->live = tracker.live(use.chunk->owner, use.chunk->offset, use.chunk->occupied);
 }
@@ -419,9 +451,16 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   }
   const StreamIndex stream = s.order.index(call.stream);
   const std::uint64_t moved = s.device.counters().bytes_in + s.device.counters().bytes_out;
+  const auto position = s.executor->before(w.op, call.stream, lock);
+  if (!position) {
+    lock.unlock();
+    log::error("{}: {}; the call fails rather than go on with a doubtful value", call.function,
+               position.error().message);
+    return out_of_memory;
+  }
   Status ready = Done{};
   w.uses.clear();
-  if (w.op.managed) ready = s.gather_and_make_resident(w, lock);
+  if (w.op.managed) ready = s.placement->place(call.function, w.op.operands, w.uses, lock);
   if (ready) ready = s.order_stream(w.uses, stream);
   if (!ready) {
     lock.unlock();
@@ -432,18 +471,48 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
     s.report_failure("making operands resident", ready.error());
     return launch();
   }
+  if (*position && s.executor->wants_copy(**position) && call.keep != nullptr)
+    s.executor->keep(**position, call, w.op, (*call.keep)());
   const bool timed = s.profiler.timing();
+  const Trace::Number shown = s.show(call, w, stream, *position);
   if (timed) s.profiler.begin(call.stream);
   const int status = s.launch(call, w, launch, lock);
+  if (s.trace) s.trace->end(shown);
   if (timed)
     s.profiler.end(call.stream, w.op, moved != s.device.counters().bytes_in + s.device.counters().bytes_out);
   s.note_use(w, stream, status == 0);
-  if (status == 0) s.recorder.launched(call);
+  if (status != 0) return status;
+  if (*position)
+    if (const auto acted = s.executor->after(**position, w.op); !acted)
+      s.report_failure("evicting", acted.error());
+  s.recorder.launched(call);
+  s.plan(lock);
   return status;
 }
 
 bool Session::wants_call_sites() const {
   return impl_->call_sites_wanted.load(std::memory_order_relaxed);
+}
+
+// The op as a slice of the timeline.
+Trace::Number Session::Impl::show(const Call& call, const Work& w, StreamIndex stream,
+                                  std::optional<std::int32_t> position) {
+  if (!trace) return Trace::none;
+  const auto where = tracker.iterations().where();
+  if (where && where->start == tracker.steps() && w.op.step)
+    trace->iteration(phase_id(tracker.iterations().phase(where->phase)));
+  TraceSlice slice{TraceTrack::compute, call.function, call.stream, position.value_or(-1), 0, 0, {}};
+  for (const ChunkUse& use : w.uses) {
+    Chunk& chunk = *use.chunk;
+    if (chunk.flow != 0) slice.flow = std::exchange(chunk.flow, 0);
+    for (const Mark& mark : chunk.before) {
+      if (mark.stream == stream) continue;
+      const auto finished = order.finished(mark);
+      if (finished && !*finished) slice.cause = "copy";
+    }
+  }
+  trace->memory(pool.created() + pool.outside() - pool.idle());
+  return trace->begin(slice);
 }
 
 // A call in which the host waits must not keep other threads out; what it uses stays where it is.
@@ -466,56 +535,91 @@ void Session::note_host_blocking(StreamHandle stream) {
 
 void Session::stream_destroyed(StreamHandle stream) {
   const std::lock_guard lock(impl_->mutex);
+  impl_->space.disown(stream);
+  impl_->profiler.stream_destroyed(stream);
   if (const auto retired = impl_->order.retire(stream); !retired)
     impl_->report_failure("recording an event", retired.error());
 }
 
-// Measures the link over a chunk whose content is dead; without one it stays unknown.
-void Session::Impl::probe_link() {
-  const Chunk* best = nullptr;
-  for (const Chunk* chunk : residency->mapped())
-    if (!chunk->live && chunk->state == ChunkState::resident && chunk->pins == 0 &&
-        (best == nullptr || chunk->bytes > best->bytes))
-      best = chunk;
-  if (best == nullptr) return log::info("the link was not measured: no memory is free for it");
-  const auto host_memory = device.host_allocate(best->bytes);
-  if (!host_memory) return log::info("the link was not measured: {}", host_memory.error().message);
-  const auto samples =
-      cupti::probe_link(device, out_stream, in_stream, {best->address, *host_memory, best->bytes});
+// Waits until the link is idle; false where the program itself may hold up a stream.
+bool Session::Impl::idle_for_probe(std::unique_lock<std::mutex>& lock) {
+  const auto blocked = order.host_blocked();
+  if (!blocked || *blocked) return false;
+  lock.unlock();
+  (void)device.synchronize_all();
+  lock.lock();
+  return true;
+}
+
+// Between two iterations: plans for phases that are known by now, for which the link has to be measured once.
+void Session::Impl::plan(std::unique_lock<std::mutex>& lock) {
+  if (!planning || !planning->wants_to_act()) return;
+  if (link.empty() && planning->wants_profile() && idle_for_probe(lock)) probe_link(lock);
+  double out_us_per_byte = 0;
+  for (const LinkSample& sample : link)
+    if (!sample.to_device && !sample.both_ways && sample.bytes >= 16 * MiB)
+      out_us_per_byte = sample.us / static_cast<double>(sample.bytes);
+  planning->act([this] { return make_profile(); }, out_us_per_byte);
+}
+
+// Measures the link over memory of its own, up to an eighth of what there is; else it stays unknown. The link
+// is idle.
+void Session::Impl::probe_link(std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t bytes = std::clamp(pool.limit() / 8 / page * page, page, 128 * MiB);
+  const auto address = temporaries.allocate(bytes);
+  if (!address) return;
+  Range& range = residency->open(*address, bytes, AllocationId::none, bytes);
+  const tracker::Operand whole{AllocationId::none, *address, 0, bytes, Effect::scratch, true, 0, &range};
+  std::vector<ChunkUse> uses;
+  Status done = placement->place("the link probe", {&whole, 1}, uses, lock);
+  if (done) done = probe_link_over(*address, bytes);
+  if (!done) log::info("the link was not measured: {}", done.error().message);
+  residency->close(range, {});
+  temporaries.free(*address, bytes);
+}
+
+Status Session::Impl::probe_link_over(Address address, std::uint64_t bytes) {
+  const auto host_memory = device.host_allocate(bytes);
+  if (!host_memory) return host_memory.error();
+  const auto samples = cupti::probe_link(device, out_stream, in_stream, {address, *host_memory, bytes});
   (void)device.host_free(*host_memory);
-  if (!samples) return log::info("the link was not measured: {}", samples.error().message);
+  if (!samples) return samples.error();
   for (const cupti::LinkSample& s : *samples)
     link.push_back({s.direction == cupti::LinkSample::Direction::in, s.bytes, s.microseconds, s.both});
+  return Done{};
 }
 
 void Session::finish_profile() {
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
-  const auto blocked = s.order.host_blocked();
-  const bool may_wait = blocked && !*blocked;
-  if (s.profiler.measuring() && may_wait) {
-    lock.unlock();
-    (void)s.device.synchronize_all();
-    lock.lock();
-  }
+  const bool wants_link =
+      s.link.empty() && !s.config.report_folder.empty() && s.tracker.iterations().count() > 0;
+  const bool idle = (s.profiler.measuring() || wants_link || s.trace) && s.idle_for_probe(lock);
   s.profiler.finish();
-  if (may_wait && !s.config.report_folder.empty() && s.tracker.iterations().count() > 0) s.probe_link();
+  if (idle && wants_link) s.probe_link(lock);
   s.recorder.finish();
+  if (s.trace)
+    if (const auto written = s.trace->write(s.config.trace_file); !written)
+      log::error("POOCH_TRACE: {}", written.error().message);
+  if (s.planning) s.planning->abandon();
+}
+
+Profile Session::Impl::make_profile() {
+  Profile profile;
+  profile.device = info.name;
+  profile.device_bytes = info.total_bytes;
+  profile.cap_bytes = limits.cap;
+  profile.host_budget_bytes = limits.host_budget;
+  profile.need_bytes = tracker.allocations().need_bytes();
+  profile.policy = name(config.policy);
+  profile.link = link;
+  profiler.fill(profile);
+  return profile;
 }
 
 Profile Session::profile() const {
-  const Impl& s = *impl_;
-  const std::lock_guard lock(s.mutex);
-  Profile profile;
-  profile.device = s.info.name;
-  profile.device_bytes = s.info.total_bytes;
-  profile.cap_bytes = s.limits.cap;
-  profile.host_budget_bytes = s.limits.host_budget;
-  profile.need_bytes = s.tracker.allocations().need_bytes();
-  profile.policy = name(s.config.policy);
-  profile.link = s.link;
-  s.profiler.fill(profile);
-  return profile;
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->make_profile();
 }
 
 Summary Session::summary() const {
@@ -532,6 +636,10 @@ Summary Session::summary() const {
   summary.need_managed_bytes = s.tracker.allocations().need_managed_bytes();
   summary.ops = s.tracker.ops();
   if (s.tracker.iterations().count() > 0) summary.iterations = s.tracker.iterations().count();
+  summary.planned_iterations = s.executor->counts().planned_iterations;
+  summary.plans_left = s.executor->counts().left;
+  summary.replays = s.executor->counts().replays;
+  summary.unplanned_evictions = s.executor->counts().unplanned;
   summary.evictions = s.residency->evictions();
   summary.bytes_out = s.device.counters().bytes_out;
   summary.bytes_in = s.device.counters().bytes_in;

@@ -55,6 +55,9 @@ class Session {
   // `by_program`: the program or its framework asked for it, so it counts as need.
   void passed_through(Address address, std::uint64_t bytes, bool by_program);
   void pass_through_failed(std::uint64_t bytes);
+  // The driver itself refused `bytes` that were admitted: takes memory of pooch's off the device, evicting
+  // where it must, so that asking once more may help. False: nothing is left to give.
+  bool relieve_device(std::uint64_t bytes);
   // An address that the driver is about to free; unknown ones are ignored.
   void pass_through_freed(Address address);
 

@@ -60,10 +60,10 @@ Result<EventHandle> StreamOrder::record(Stream& stream) {
   return event;
 }
 
-Result<Mark> StreamOrder::launched(StreamIndex stream) {
+Result<Mark> StreamOrder::launched(StreamIndex stream, bool exact) {
   Stream& s = at(stream);
   ++s.last;
-  if (eager_) {
+  if (exact) {
     // Keep the list short: the host may never ask about most of these points.
     if (s.events.size() >= 64)
       if (const auto front = finished(Mark{stream, s.events.front().ticket}); !front) return front.error();
@@ -121,7 +121,7 @@ Result<bool> StreamOrder::finished(Mark mark) {
 
 Result<bool> StreamOrder::finished(const Marks& marks) {
   for (const Mark& m : marks) {
-    const auto answer = finished(m);
+    auto answer = finished(m);
     if (!answer || !*answer) return answer;
   }
   return true;

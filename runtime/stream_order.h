@@ -54,7 +54,9 @@ class StreamOrder {
   StreamIndex index(StreamHandle stream);
   StreamHandle handle(StreamIndex stream) const { return at(stream).handle; }
   // Work has just been put into the stream: its point.
-  Result<Mark> launched(StreamIndex stream);
+  Result<Mark> launched(StreamIndex stream) { return launched(stream, eager_); }
+  // The same with an event at exactly this point: who follows it waits for nothing that comes after it.
+  Result<Mark> launched_exactly(StreamIndex stream) { return launched(stream, true); }
   // From now on record an event after every piece of work.
   void set_eager(bool eager) { eager_ = eager; }
 
@@ -93,6 +95,7 @@ class StreamOrder {
   Stream& at(StreamIndex i) { return streams_[static_cast<std::uint32_t>(i)]; }
   const Stream& at(StreamIndex i) const { return streams_[static_cast<std::uint32_t>(i)]; }
   std::pair<StreamHandle, std::uint64_t> key(StreamHandle stream) const;
+  Result<Mark> launched(StreamIndex stream, bool exact);
   Result<EventHandle> record(Stream& stream);
   void advance(Stream& stream, std::uint64_t ticket);
 

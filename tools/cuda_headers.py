@@ -15,6 +15,7 @@ WHEELS = [
     "nvidia-cuda-cccl==13.0.85",
     "nvidia-cuda-cupti==13.0.85",
     "nvidia-cuda-profiler-api==13.0.85",
+    "nvidia-nvtx==13.0.85",
     "nvidia-cublas==13.1.0.3",
     "nvidia-cudnn-cu13==9.19.0.56",
 ]

@@ -28,57 +28,70 @@ void Iterations::push(std::vector<Iteration>& completed) {
 
 // --- within a phase
 
+std::optional<Iterations::Where> Iterations::expect(std::uint64_t local_key,
+                                                    std::span<const Source> sources) const {
+  if (!current_) return std::nullopt;
+  const std::uint64_t position = log_.end() - current_->start;
+  const std::uint64_t key = key_of(local_key, sources, current_->start);
+  if (at(current_->phase).keys[position] == key) return current_;
+  if (position == 0 && last_ && last_->end == log_.end() && log_.has(last_->start)) {
+    const auto longer = longer_than_last(key_of(local_key, sources, last_->start));
+    if (longer) return Where{*longer, last_->start};
+  }
+  if (const auto other = other_phase(key, position)) return Where{*other, current_->start};
+  return std::nullopt;
+}
+
 bool Iterations::follow(StepIndex step, std::vector<Iteration>& completed) {
   const Phase& phase = at(current_->phase);
   const std::uint64_t position = step - current_->start;
-  if (phase.keys[position] != key_within(log_, step, current_->start)) {
-    if (position == 0 && resume_last(step)) return true;
-    if (!follow_other(step)) {
+  if (const std::uint64_t key = key_within(log_, step, current_->start); phase.keys[position] != key) {
+    const bool may_resume = position == 0 && last_ && last_->end == step && log_.has(last_->start);
+    const auto longer = may_resume ? longer_than_last(key_within(log_, step, last_->start)) : std::nullopt;
+    if (longer) {
+      --at(last_->phase).seen;
+      --count_;
+      history_.pop_back();
+      current_ = Where{*longer, last_->start};
+      last_.reset();
+      return true;
+    }
+    const auto other = other_phase(key, position);
+    if (!other) {
       lose(current_->start);
       return false;
     }
+    current_->phase = *other;
   }
   if (step - current_->start + 1 == at(current_->phase).keys.size()) complete(step + 1, completed);
   return true;
 }
 
-// The step does not fit: another phase whose steps were the same so far may have it.
-bool Iterations::follow_other(StepIndex step) {
-  const StepIndex start = current_->start;
-  const std::uint64_t key = key_within(log_, step, start), position = step - start;
+// Another phase than the current one whose steps were the same so far, and whose next one has the key.
+std::optional<PhaseIndex> Iterations::other_phase(std::uint64_t key, std::uint64_t position) const {
   std::optional<PhaseIndex> best;
+  const Phase& now = at(current_->phase);
   for (std::uint32_t i = 0; i < phases_.size(); ++i) {
-    const PhaseIndex other{i};
-    const Phase& candidate = at(other);
+    const Phase& candidate = phases_[i];
     if (candidate.keys.size() <= position || candidate.keys[position] != key) continue;
-    const Phase& now = at(current_->phase);
     if (!std::equal(now.keys.begin(), now.keys.begin() + static_cast<std::ptrdiff_t>(position),
                     candidate.keys.begin()))
       continue;
-    if (!best || candidate.seen > at(*best).seen) best = other;
+    if (!best || candidate.seen > at(*best).seen) best = PhaseIndex{i};
   }
-  if (!best) return false;
-  current_->phase = *best;
-  return true;
+  return best;
 }
 
 // The iteration that was held to be complete goes on: a longer phase begins with all its steps.
-bool Iterations::resume_last(StepIndex step) {
-  if (!last_ || last_->end != step || history_.empty() || !log_.has(last_->start)) return false;
-  const std::uint64_t key = key_within(log_, step, last_->start), position = step - last_->start;
+std::optional<PhaseIndex> Iterations::longer_than_last(std::uint64_t key) const {
+  const std::uint64_t position = last_->end - last_->start;
+  const Phase& last = at(last_->phase);
   for (std::uint32_t i = 0; i < phases_.size(); ++i) {
     const Phase& longer = phases_[i];
     if (longer.keys.size() <= position || longer.keys[position] != key) continue;
-    if (!std::equal(at(last_->phase).keys.begin(), at(last_->phase).keys.end(), longer.keys.begin()))
-      continue;
-    --at(last_->phase).seen;
-    --count_;
-    history_.pop_back();
-    current_ = Where{PhaseIndex{i}, last_->start};
-    last_.reset();
-    return true;
+    if (std::equal(last.keys.begin(), last.keys.end(), longer.keys.begin())) return PhaseIndex{i};
   }
-  return false;
+  return std::nullopt;
 }
 
 void Iterations::complete(StepIndex end, std::vector<Iteration>& completed) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,9 @@ class Iterations {
     StepIndex start;
   };
   std::optional<Where> where() const;
+  // Where the next step will be if it is one with this local key and these sources; none where no phase that
+  // is known goes on so. Nothing changes.
+  std::optional<Where> expect(std::uint64_t local_key, std::span<const Source> sources) const;
 
   const Phase& phase(PhaseIndex index) const { return phases_[static_cast<std::uint32_t>(index)]; }
   std::size_t phases() const { return phases_.size(); }
@@ -61,8 +65,8 @@ class Iterations {
   };
 
   bool follow(StepIndex step, std::vector<Iteration>& completed);
-  bool follow_other(StepIndex step);
-  bool resume_last(StepIndex step);
+  std::optional<PhaseIndex> other_phase(std::uint64_t key, std::uint64_t position) const;
+  std::optional<PhaseIndex> longer_than_last(std::uint64_t key) const;
   void search(StepIndex step, std::vector<Iteration>& completed);
   bool confirm_start(StepIndex step, std::vector<Iteration>& completed);
   void adopt_period(const Period& period, std::vector<Iteration>& completed);
@@ -76,6 +80,7 @@ class Iterations {
   PhaseIndex predict() const;
   void trim(const std::vector<Iteration>& completed);
 
+  const Phase& at(PhaseIndex index) const { return phases_[static_cast<std::uint32_t>(index)]; }
   Phase& at(PhaseIndex index) { return phases_[static_cast<std::uint32_t>(index)]; }
 
   OpLog& log_;

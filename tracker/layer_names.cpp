@@ -4,22 +4,23 @@
 
 #include <array>
 #include <map>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace pooch::tracker {
 namespace {
 
-const std::map<std::string, const char*>& short_names() {
-  static const std::map<std::string, const char*> all = {
-      {"convolution", "conv"},     {"batch_norm", "bn"},        {"max_pooling", "pool"},
-      {"addition", "add"},         {"average_pooling", "pool"}, {"global_average", "pool"},
-      {"concatenation", "concat"}, {"response_norm", "norm"},   {"linear", "fc"}};
-  return all;
-}
+// No map with a destructor: profiles are written in exit handlers too.
+constexpr std::pair<std::string_view, std::string_view> short_names[] = {
+    {"convolution", "conv"},     {"batch_norm", "bn"},        {"max_pooling", "pool"},
+    {"addition", "add"},         {"average_pooling", "pool"}, {"global_average", "pool"},
+    {"concatenation", "concat"}, {"response_norm", "norm"},   {"linear", "fc"}};
 
 std::string short_name(const std::string& kind) {
-  const auto known = short_names().find(kind);
-  return known == short_names().end() ? kind : known->second;
+  for (const auto& [whole, brief] : short_names)
+    if (kind == whole) return std::string(brief);
+  return kind;
 }
 
 // Which of the sizes that feature maps have, in order of appearance; 0: no spatial size.

@@ -48,8 +48,11 @@ void OpLog::restart(StepIndex next) {
 }
 
 std::uint64_t key_within(const OpLog& log, StepIndex step, StepIndex start) {
-  std::uint64_t key = log.at(step).local_key;
-  for (const Source& source : log.sources(step)) {
+  return key_of(log.at(step).local_key, log.sources(step), start);
+}
+
+std::uint64_t key_of(std::uint64_t key, std::span<const Source> sources, StepIndex start) {
+  for (const Source& source : sources) {
     const bool inside = source.producer.is_step() && source.producer.index() >= start;
     key = mix(key, inside ? source.producer.index() - start + 1 : 0);
   }

@@ -101,6 +101,8 @@ class OpLog {
   std::deque<LoggedAllocation> allocations_;
 };
 
+// The key, within an iteration that began at `start`, of an op with this local key and these sources.
+std::uint64_t key_of(std::uint64_t local_key, std::span<const Source> sources, StepIndex start);
 // The step's key within an iteration that began at `start`: its local key and the positions of the producers
 // of what it reads. What was there before the iteration, or came from the host, has no position.
 std::uint64_t key_within(const OpLog& log, StepIndex step, StepIndex start);

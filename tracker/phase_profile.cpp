@@ -14,7 +14,7 @@ class Describer {
  public:
   Describer(const OpLog& log, StepIndex start, StepIndex end) : log_(log), start_(start), end_(end) {}
 
-  PhaseProfile describe() {
+  PhaseProfile describe(OperandBuffers* operands) {
     // Allocations first: they come before the ops at the same position.
     for (const LoggedAllocation& event : log_.allocations())
       if (event.before >= start_ && event.before < end_) add_event(event);
@@ -22,6 +22,7 @@ class Describer {
     for (const LoggedCopy& copy : log_.copies())
       if (copy.before >= start_ && copy.before < end_) add_copy(copy);
     assign_roles(phase_, inputs_);
+    if (operands != nullptr) *operands = operand_buffers();
     return std::move(phase_);
   }
 
@@ -113,6 +114,18 @@ class Describer {
     phase_.ops.push_back(std::move(op));
   }
 
+  OperandBuffers operand_buffers() const {
+    OperandBuffers all;
+    for (StepIndex step = start_; step < end_; ++step) {
+      auto& mine = all.emplace_back();
+      for (const Operand& operand : log_.operands(step)) {
+        const auto known = buffers_.find(operand.allocation);
+        mine.push_back(known == buffers_.end() ? no_buffer : static_cast<std::uint32_t>(known->second));
+      }
+    }
+    return all;
+  }
+
   void add_scratch(ProfileOp& op, const Operand& operand) {
     const std::uint32_t index = buffer(operand.allocation, operand.managed);
     std::uint64_t& whole = phase_.buffers[index].bytes;
@@ -156,7 +169,11 @@ class Describer {
 }  // namespace
 
 PhaseProfile describe_iteration(const OpLog& log, StepIndex start, StepIndex end) {
-  return Describer(log, start, end).describe();
+  return Describer(log, start, end).describe(nullptr);
+}
+
+PhaseProfile describe_iteration(const OpLog& log, StepIndex start, StepIndex end, OperandBuffers& operands) {
+  return Describer(log, start, end).describe(&operands);
 }
 
 }  // namespace pooch::tracker

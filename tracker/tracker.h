@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -48,6 +49,11 @@ class Tracker {
   std::uint64_t ops() const { return ops_; }  // launched with operands, steps or not
   StepIndex steps() const { return steps_; }
   std::uint64_t host_copies() const { return host_copies_; }
+
+  // Where the op will be in the program's iterations once it is launched; see Iterations::expect.
+  std::optional<Iterations::Where> expect(const Op& op) const {
+    return iterations_.expect(op.local_key, op.sources);
+  }
 
   const OpLog& log() const { return log_; }
   const Iterations& iterations() const { return iterations_; }

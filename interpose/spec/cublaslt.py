@@ -59,6 +59,11 @@ spec.row(
         *(read_write("unknown_extent()", at=held(name)) for name in "AMAX_D EPILOGUE_AUX_AMAX D_OUT_SCALE".split()),
     ],
     hazard="accumulates in_place",
+    kept={
+        "alpha": "keep_factor(keeping, alpha, computeDesc)",
+        "beta": "keep_factor(keeping, beta, computeDesc)",
+        "algo": "keep_algorithm(algo)",
+    },
 )
 spec.row(
     "cublasLtMatrixTransform",

@@ -1,7 +1,7 @@
 """cuDNN, legacy API: operands by `const void*` are read, those by `void*` are written; beta decides the rest."""
 
 from spec import cudnn_host
-from spec.language import Library, Spec, overwrite, read, read_write, scratch, write
+from spec.language import Library, Spec, overwrite, read, read_write, running, scratch, write
 
 spec = Spec(
     Library(
@@ -16,12 +16,19 @@ spec = Spec(
 row, seen_below, passthrough, unsupported = spec.row, spec.seen_below, spec.passthrough, spec.unsupported
 
 
+# Reasons for no_replay.
+UNKNOWN_RESULT = "no query gives the size of its result, so what was there counts as read too"
+BACKWARD = "a backward call: its result is a gradient, used at once"
+RESERVE_SPACE = "its reserve space is changed by the backward calls, so it can only be copied"
+LOSS = "its gradients are used at once, and one of its algorithms is left to chance"
+
+
 def blended(descriptor, beta="beta"):
     """result = alpha * new + beta * old; without a look at the old bytes where beta is zero."""
     return overwrite(descriptor, read_if=f"*{beta} != 0")
 
 
-# --- convolution
+# --- convolution. Of the forward algorithms none is left to chance, unlike some of the backward ones.
 row(
     "cudnnConvolutionForward",
     kind="conv_forward",
@@ -114,7 +121,13 @@ row(
     C=blended("cDesc"),
 )
 row("cudnnScaleTensor", kind="elementwise", stream="handle", hazard="in_place", y=read_write("yDesc"))
-row("cudnnSetTensor", kind="set", stream="handle", y=overwrite("yDesc"))
+row(
+    "cudnnSetTensor",
+    kind="set",
+    stream="handle",
+    y=overwrite("yDesc"),
+    kept={"valuePtr": "keep_element(keeping, valuePtr, yDesc)"},
+)
 row("cudnnTransformTensor", kind="elementwise", stream="handle", x=read("xDesc"), y=blended("yDesc"))
 row(
     "cudnnTransformTensorEx cudnnTransformFilter",
@@ -122,6 +135,7 @@ row(
     stream="handle",
     srcData=read("srcDesc"),
     destData=blended("destDesc"),
+    kept={"transDesc": "keep_transform(keeping, transDesc, srcDesc)"},
 )
 row(
     "cudnnReorderFilterAndBias",
@@ -131,8 +145,16 @@ row(
     reorderedFilterData=write("filterDesc"),
     biasData=read("unknown_extent()"),
     reorderedBiasData=write("unknown_extent()"),
+    no_replay=UNKNOWN_RESULT,
 )
-row("cudnnIm2Col", kind="elementwise", stream="handle", x=read("xDesc"), colBuffer=write("unknown_extent()"))
+row(
+    "cudnnIm2Col",
+    kind="elementwise",
+    stream="handle",
+    x=read("xDesc"),
+    colBuffer=write("unknown_extent()"),
+    no_replay=UNKNOWN_RESULT,
+)
 row(
     "cudnnReduceTensor",
     kind="elementwise",
@@ -191,7 +213,7 @@ row(
 )
 
 # --- batch normalisation. Running statistics are averaged into what is there; where the factor is 1 the old value
-# counts for nothing, but is treated as read all the same.
+# counts for nothing, but is treated as read all the same. Both may be null together: then there are none.
 row(
     "cudnnBatchNormalizationForwardTraining",
     kind="batch_norm_forward",
@@ -201,8 +223,8 @@ row(
     y=blended("yDesc"),
     bnScale=read("bnScaleBiasMeanVarDesc"),
     bnBias=read("bnScaleBiasMeanVarDesc"),
-    resultRunningMean=read_write("bnScaleBiasMeanVarDesc"),
-    resultRunningVariance=read_write("bnScaleBiasMeanVarDesc"),
+    resultRunningMean=running("bnScaleBiasMeanVarDesc"),
+    resultRunningVariance=running("bnScaleBiasMeanVarDesc"),
     resultSaveMean=overwrite("bnScaleBiasMeanVarDesc"),
     resultSaveInvVariance=overwrite("bnScaleBiasMeanVarDesc"),
 )
@@ -243,8 +265,8 @@ row(
     yData=blended("yDesc"),
     bnScale=read("bnScaleBiasMeanVarDesc"),
     bnBias=read("bnScaleBiasMeanVarDesc"),
-    resultRunningMean=read_write("bnScaleBiasMeanVarDesc"),
-    resultRunningVariance=read_write("bnScaleBiasMeanVarDesc"),
+    resultRunningMean=running("bnScaleBiasMeanVarDesc"),
+    resultRunningVariance=running("bnScaleBiasMeanVarDesc"),
     resultSaveMean=overwrite("bnScaleBiasMeanVarDesc"),
     resultSaveInvVariance=overwrite("bnScaleBiasMeanVarDesc"),
     workspace=scratch("workSpaceSizeInBytes"),
@@ -276,8 +298,8 @@ row(
     xData=read("xDesc"),
     normScale=read("normScaleBiasDesc"),
     normBias=read("normScaleBiasDesc"),
-    resultRunningMean=read_write("normMeanVarDesc"),
-    resultRunningVariance=read_write("normMeanVarDesc"),
+    resultRunningMean=running("normMeanVarDesc"),
+    resultRunningVariance=running("normMeanVarDesc"),
     resultSaveMean=overwrite("normMeanVarDesc"),
     resultSaveInvVariance=overwrite("normMeanVarDesc"),
     zData=read("zDesc"),
@@ -354,6 +376,7 @@ row(
     temp2=scratch("xDesc"),
     dx=blended("dXdMeansDesc"),
     dMeans=blended("dXdMeansDesc"),
+    no_replay=BACKWARD,
 )
 
 # --- dropout: the descriptor holds the address of the states
@@ -404,6 +427,7 @@ row(
     **rnn_weights,
     **rnn_spaces,
     also=rnn_states,
+    no_replay=RESERVE_SPACE,
 )
 row(
     "cudnnRNNBackwardData_v8",
@@ -423,6 +447,7 @@ row(
     **rnn_weights,
     **rnn_spaces,
     also=rnn_states,
+    no_replay=BACKWARD,
 )
 row(
     "cudnnRNNBackwardWeights_v8",
@@ -436,6 +461,7 @@ row(
     dweightSpace=read_write("weightSpaceSize"),
     **rnn_spaces,
     also=rnn_states,
+    no_replay=BACKWARD,
 )
 row(
     "cudnnCTCLoss",
@@ -445,6 +471,7 @@ row(
     costs=write("unknown_extent()"),
     gradients=write("gradientsDesc"),
     workspace=scratch("workSpaceSizeInBytes"),
+    no_replay=LOSS,
 )
 row(
     "cudnnCTCLoss_v8",
@@ -457,6 +484,7 @@ row(
     costs=write("unknown_extent()"),
     gradients=write("gradientsDesc"),
     workspace=scratch("workSpaceSizeInBytes"),
+    no_replay=LOSS,
 )
 
 # --- not wrapped: seen as launches

@@ -20,6 +20,7 @@ hook, passthrough, unsupported = spec.hook, spec.passthrough, spec.unsupported
 
 
 def synchronous(name, **meaning):
+    """`replay_as`: the form with a stream, whose other parameters have the same names."""
     spec.row(name, stream="legacy", **meaning)
     spec.row(name + "_ptds", stream="per_thread", **meaning)
 
@@ -37,13 +38,15 @@ synchronous("cuMemcpyHtoD_v2", **copy_in)
 asynchronous("cuMemcpyHtoDAsync_v2", **copy_in)
 synchronous("cuMemcpyDtoH_v2", **copy_out)
 asynchronous("cuMemcpyDtoHAsync_v2", **copy_out)
-synchronous("cuMemcpyDtoD_v2", **copy_device)
+synchronous("cuMemcpyDtoD_v2", replay_as="cuMemcpyDtoDAsync_v2", **copy_device)
 asynchronous("cuMemcpyDtoDAsync_v2", **copy_device)
-synchronous("cuMemcpyPeer", **copy_device)
-asynchronous("cuMemcpyPeerAsync", **copy_device)
+peer = dict(no_replay="between contexts, of which pooch serves one")
+synchronous("cuMemcpyPeer", **copy_device, **peer)
+asynchronous("cuMemcpyPeerAsync", **copy_device, **peer)
 # Array memory is never managed, so a copy from or to one has a single operand.
-synchronous("cuMemcpyAtoD_v2", kind="copy_device", dstDevice=overwrite("ByteCount"))
-synchronous("cuMemcpyDtoA_v2", kind="copy_device", srcDevice=read("ByteCount"))
+array = dict(kind="copy_device", no_replay="nobody follows what an array holds")
+synchronous("cuMemcpyAtoD_v2", **array, dstDevice=overwrite("ByteCount"))
+synchronous("cuMemcpyDtoA_v2", **array, srcDevice=read("ByteCount"))
 # Either side may be host memory.
 either = dict(
     kind="=kind_of_copy(*session, dst, src)",
@@ -51,7 +54,7 @@ either = dict(
     dst=overwrite("ByteCount"),
     src=read("ByteCount"),
 )
-synchronous("cuMemcpy", **either)
+synchronous("cuMemcpy", replay_as="cuMemcpyAsync", **either)
 asynchronous("cuMemcpyAsync", **either)
 
 # --- pitched copies
@@ -60,13 +63,13 @@ box = dict(
     blocks="true",
     also=[overwrite(at="destination_of(*pCopy)"), read(at="source_of(*pCopy)")],
 )
-synchronous("cuMemcpy2D_v2", **box)
-synchronous("cuMemcpy2DUnaligned_v2", **box)
+synchronous("cuMemcpy2D_v2", replay_as="cuMemcpy2DAsync_v2", **box)
+synchronous("cuMemcpy2DUnaligned_v2", no_replay="has no form with a stream", **box)
 asynchronous("cuMemcpy2DAsync_v2", **box)
-synchronous("cuMemcpy3D_v2", **box)
+synchronous("cuMemcpy3D_v2", replay_as="cuMemcpy3DAsync_v2", **box)
 asynchronous("cuMemcpy3DAsync_v2", **box)
-synchronous("cuMemcpy3DPeer", **box)
-asynchronous("cuMemcpy3DPeerAsync", **box)
+synchronous("cuMemcpy3DPeer", **box, **peer)
+asynchronous("cuMemcpy3DPeerAsync", **box, **peer)
 
 # --- batches
 batch = dict(
@@ -76,6 +79,7 @@ batch = dict(
         overwrite("sizes[i]", at="dsts[i]", each="count"),
         read("sizes[i]", at="srcs[i]", each="count"),
     ],
+    no_replay="may copy from host memory too, which the program has changed since",
 )
 asynchronous("cuMemcpyBatchAsync", **batch)
 asynchronous("cuMemcpyBatchAsync_v2", **batch)
@@ -83,10 +87,10 @@ asynchronous("cuMemcpyBatchAsync_v2", **batch)
 # --- sets
 for bits, bytes_each in (("8", 1), ("16", 2), ("32", 4)):
     flat = dict(kind="set", dstDevice=overwrite(f"N * {bytes_each}"))
-    synchronous(f"cuMemsetD{bits}_v2", **flat)
+    synchronous(f"cuMemsetD{bits}_v2", replay_as=f"cuMemsetD{bits}Async", **flat)
     asynchronous(f"cuMemsetD{bits}Async", **flat)
     pitched = dict(kind="set", dstDevice=overwrite(f"pitched(dstPitch, Width * {bytes_each}, Height)"))
-    synchronous(f"cuMemsetD2D{bits}_v2", **pitched)
+    synchronous(f"cuMemsetD2D{bits}_v2", replay_as=f"cuMemsetD2D{bits}Async", **pitched)
     asynchronous(f"cuMemsetD2D{bits}Async", **pitched)
 
 
@@ -94,7 +98,13 @@ for bits, bytes_each in (("8", 1), ("16", 2), ("32", 4)):
 for bits in ("32", "64"):
     for form in ("", "_v2"):
         name = f"cuStreamWriteValue{bits}{form}"
-        spec.row(name + " " + name + "_ptsz", kind="set", stream="stream", addr=overwrite("sizeof(value)"))
+        spec.row(
+            name + " " + name + "_ptsz",
+            kind="set",
+            stream="stream",
+            addr=overwrite("sizeof(value)"),
+            no_replay="a signal: somebody may wait for the word",
+        )
 
 
 def with_per_thread(names):

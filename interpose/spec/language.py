@@ -21,6 +21,7 @@ class Operand:
     at: Optional[str] = None  # the address, where it is not simply the parameter
     read_if: Optional[str] = None  # "*beta != 0": then the old bytes are read too
     each: Optional[str] = None  # repeated for i in [0, each)
+    once: bool = False  # a replay gives null instead
 
 
 def read(extent="", **more):
@@ -46,6 +47,11 @@ def scratch(extent="", **more):
     return Operand("scratch", extent, **more)
 
 
+def running(extent="", **more):
+    """Moved along by every call; a replay leaves it alone by giving null, which the API must allow."""
+    return Operand("read_write", extent, once=True, **more)
+
+
 # Why a call cannot simply be made a second time.
 HAZARDS = {
     "accumulates": "blends its result with the old one where beta is not zero, or always",
@@ -56,6 +62,15 @@ HAZARDS = {
     "dropout_states": "advances the random states of a dropout descriptor",
     "trial": "tries algorithms on the operands; its result is any of theirs",
 }
+
+# Those that a replay cannot cure.
+NEVER_REPLAYED = ("dropout_states", "trial")
+
+# The kinds that can_replay in policy/problem.cpp names: their rows have a recipe or a reason.
+REPLAYED_KINDS = frozenset(
+    """conv_forward batch_norm_forward activation_forward pooling_forward softmax_forward response_norm_forward
+    elementwise gemm copy_device set""".split()
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +84,21 @@ class Row:
     host: tuple  # of (scalar, extent): they may lie in host or device memory; "": as large as the parameter's type
     blocks: str  # a condition: the host waits for the device inside of the call; empty: never
     hazard: tuple  # of keys of HAZARDS, beside what the operands tell
+    no_replay: str = ""  # why the call has no recipe, although its kind is one of REPLAYED_KINDS
+    replay_as: str = ""  # the function that a replay calls: the same in a stream
+    kept: tuple = ()  # of (parameter, expression of a kept argument: interpose/replay_call.h)
+
+    @property
+    def of_replayed_kind(self):
+        """Kinds that are expressions may turn out to be one."""
+        return self.kind in REPLAYED_KINDS or self.kind.startswith("=")
+
+    @property
+    def unreplayed(self):
+        """Why there is no recipe; empty where there is one."""
+        if not self.of_replayed_kind:
+            return f"no op of kind {self.kind} is replayed"
+        return next((HAZARDS[h] for h in NEVER_REPLAYED if h in self.hazard), " ".join(self.no_replay.split()))
 
     @property
     def hazards(self):
@@ -120,16 +150,32 @@ class Spec:
             raise SpecError(f"{entry.name}: two rows for one function")
         self.entries[entry.name] = entry
 
-    def row(self, names, *, kind, stream, host=(), also=(), blocks="", hazard="", **operands):
+    def row(
+        self,
+        names,
+        *,
+        kind,
+        stream,
+        host=(),
+        also=(),
+        blocks="",
+        hazard="",
+        no_replay="",
+        replay_as="",
+        kept=None,
+        **operands,
+    ):
         """One or several functions (`names`, separated by blanks) with the same parameters by name.
 
         `operands`: parameter=effect(...). `also`: operands whose address is an expression. `host`: names of scalars, or
-        a dictionary of their extents where the parameter's type does not tell. `hazard`: keys of HAZARDS.
+        a dictionary of their extents where the parameter's type does not tell. `hazard`: keys of HAZARDS. `no_replay`,
+        `replay_as`, `kept`: see Row; what a recipe keeps follows from the parameters' types where `kept` has no word.
         """
         listed = tuple(operands.items()) + tuple((None, operand) for operand in also)
         scalars = tuple(host.items()) if isinstance(host, dict) else tuple((name, "") for name in host)
         for name in names.split():
-            self._add(Row(name, kind, stream, listed, scalars, blocks, tuple(hazard.split())))
+            recipe = (no_replay, replay_as, tuple((kept or {}).items()))
+            self._add(Row(name, kind, stream, listed, scalars, blocks, tuple(hazard.split()), *recipe))
 
     def hook(self, names, *, where):
         for name in names.split():

@@ -59,7 +59,12 @@ def grouped(entries, key):
 def described_tracking(entry):
     if isinstance(entry, Hook):
         return f"by hand, in {entry.where}"
-    return "by a row; hazards: " + ", ".join(entry.hazards) if entry.hazards else "by a row"
+    parts = ["by a row"]
+    if entry.hazards:
+        parts.append("hazards: " + ", ".join(entry.hazards))
+    if entry.of_replayed_kind:
+        parts.append(f"not made again: {entry.unreplayed}" if entry.unreplayed else "made again")
+    return "; ".join(parts)
 
 
 def library_text(title, names, spec):
@@ -93,7 +98,8 @@ Every function that the vendors' libraries export, and what becomes of a program
 `interpose/spec/` by `interpose/generate.py coverage docs/coverage.md`; a contract test holds it to the committed lists
 of exported functions in `interpose/symbols/`.
 
-- **tracked**: pooch sees the call with its operands before it happens.
+- **tracked**: pooch sees the call with its operands before it happens. *Made again*: a plan may have it computed a
+  second time instead of keeping its result; *not made again*: of a kind that plans replay, but for this reason not.
 - **seen below**: the call itself is not looked at; what it does to device memory reaches pooch at the driver. A kernel
   then counts as reading and writing every allocation that one of its parameters points into.
 - **passed through**: nothing in it concerns managed memory, for the reason given.
@@ -106,7 +112,8 @@ def coverage():
     libraries = [(*listed(name), load(name)) for name in LIBRARIES]
     hazards = "\n".join(f"- `{name}`: {what}" for name, what in HAZARDS.items())
     parts = [INTRODUCTION + "\n" + "\n".join(summary(libraries))]
-    parts.append("A hazard says why a call cannot simply be made a second time (recomputation):\n\n" + hazards)
+    cannot = "A hazard says why a call cannot simply be made a second time (recomputation); some have a cure:"
+    parts.append(f"{cannot}\n\n{hazards}")
     for title, names, spec in libraries:
         parts += library_text(title, names, spec)
     return "\n\n".join(parts) + "\n"

@@ -2,6 +2,8 @@
 """Tests of the generator: what it writes for small rows, and that rows which cannot be right are refused by name."""
 
 import os
+import pathlib
+import re
 import sys
 import unittest
 
@@ -11,19 +13,33 @@ sys.dont_write_bytecode = True
 
 import generate  # noqa: E402
 from spec import surface  # noqa: E402
-from spec.language import Library, Spec, SpecError, overwrite, read, scratch, write  # noqa: E402
+from spec.language import (  # noqa: E402
+    REPLAYED_KINDS,
+    Library,
+    Row,
+    Spec,
+    SpecError,
+    overwrite,
+    read,
+    running,
+    scratch,
+    write,
+)
 
 HEADER = """
 typedef struct Tensor *cudnnTensorDescriptor_t;
+typedef struct Handle *cudnnHandle_t;
 typedef struct Stream *CUstream;
 typedef unsigned long long CUdeviceptr;
 typedef int Status;
-Status cudnnScale(void *handle, const void *beta, const cudnnTensorDescriptor_t xDesc, const void *x,
+Status cudnnScale(cudnnHandle_t handle, const void *beta, const cudnnTensorDescriptor_t xDesc, const void *x,
                   const cudnnTensorDescriptor_t yDesc, void *y, void *space, unsigned long spaceBytes);
 Status cudnnOther(void *handle);
 Status cuSet(CUdeviceptr dst, int value, unsigned long n, CUstream hStream);
 Status cuSet_ptsz(CUdeviceptr dst, int value, unsigned long n, CUstream hStream);
 Status cuSet_v2(CUdeviceptr dst, int value, unsigned long n, CUstream hStream);
+Status cuSetSync(CUdeviceptr dst, int value, unsigned long n);
+Status cudnnOdd(cudnnHandle_t handle, const cudnnTensorDescriptor_t xDesc, void *x, int *found);
 Status cuMany(CUdeviceptr *to, unsigned long sizes[], unsigned long count, CUstream hStream);
 typedef Status (*PFN_cuSet_v4000)(CUdeviceptr dst, int value, unsigned long n, CUstream hStream);
 typedef Status (*PFN_cuSet_v3020)(unsigned int dst, int value, unsigned long n, CUstream hStream);
@@ -31,8 +47,8 @@ typedef Status (*PFN_cuSet_v7000_ptsz)(CUdeviceptr dst, int value, unsigned long
 """
 
 WRAPPER = """\
-POOCH_EXPORT Status cudnnScale(void *handle, const void *beta, const cudnnTensorDescriptor_t xDesc, const void *x, \
-const cudnnTensorDescriptor_t yDesc, void *y, void *space, unsigned long spaceBytes) {
+POOCH_EXPORT Status cudnnScale(cudnnHandle_t handle, const void *beta, const cudnnTensorDescriptor_t xDesc, \
+const void *x, const cudnnTensorDescriptor_t yDesc, void *y, void *space, unsigned long spaceBytes) {
   const Scope scope;
   auto* const real = real_cudnnScale.get(scope);
   if (real == nullptr) return MISSING;
@@ -46,6 +62,13 @@ const cudnnTensorDescriptor_t yDesc, void *y, void *space, unsigned long spaceBy
 Effect::overwrite);
   call.trait(scalar_of(scope, beta, xDesc));
   call.trait(spaceBytes);
+  const auto keep = [&]() -> std::unique_ptr<Replay> {
+    const Keeping keeping(scope, call.accesses());
+    return keep_call(keeping, "cudnnScale", real, keep_handle(keeping, handle), keep_scalar(keeping, beta, xDesc), \
+keep_descriptor(keeping, xDesc), keep_operand(keeping, x), keep_descriptor(keeping, yDesc), keep_operand(keeping, y), \
+keep_operand(keeping, space), keep_value(spaceBytes));
+  };
+  call.keep(keep);
   return call.submit(FULL, launch);
 }"""
 
@@ -114,7 +137,7 @@ class Generator(unittest.TestCase):
     def test_repeated_operands(self):
         spec = new_spec("cuda")
         also = [write("sizes[i]", at="to[i]", each="count")]
-        spec.row("cuMany", kind="set", stream="hStream", blocks="true", also=also)
+        spec.row("cuMany", kind="set", stream="hStream", blocks="true", also=also, no_replay="many results")
         text = self.text(spec)
         self.assertIn("for (size_t i = 0; i < count; ++i) call.add(to[i], sizes[i], Effect::write);", text)
         self.assertIn("call.blocks(true);", text)
@@ -145,6 +168,49 @@ class Generator(unittest.TestCase):
         spec = scale_row(new_spec(), hazard="in_place")
         self.assertEqual(spec.entries["cudnnScale"].hazards, ("accumulates", "in_place"))
 
+    def test_a_replay_leaves_running_values_out(self):
+        text = self.text(scale_row(new_spec(), x=running("xDesc")))
+        self.assertIn("call.add(x, tensor_extent(scope, xDesc), Effect::read_write);", text)
+        self.assertIn("keep_descriptor(keeping, xDesc), keep_nothing(), keep_descriptor(keeping, yDesc)", text)
+
+    def test_no_recipe_for_other_kinds_hazards_that_stay_and_where_a_row_says_so(self):
+        for changed in (dict(kind="blas"), dict(hazard="trial"), dict(no_replay="too\n  odd")):
+            self.assertNotIn("call.keep", self.text(scale_row(new_spec(), **changed)), changed)
+        self.assertEqual(scale_row(new_spec(), no_replay="too\n  odd").entries["cudnnScale"].unreplayed, "too odd")
+        self.assertIn("tries algorithms", scale_row(new_spec(), hazard="trial").entries["cudnnScale"].unreplayed)
+        self.refused(scale_row(new_spec(), kind="blas", no_replay="odd"), "^cudnnScale: no_replay, but")
+
+    def test_a_parameter_that_no_recipe_keeps_names_the_row(self):
+        odd = dict(kind="elementwise", stream="handle", x=overwrite("xDesc"))
+        spec = new_spec()
+        spec.row("cudnnOdd", **odd)
+        self.refused(spec, r"^cudnnOdd: no recipe keeps 'found' \(int \*\)")
+        spec = new_spec()
+        spec.row("cudnnOdd", **odd, kept={"found": "keep_nothing()"})
+        self.assertIn("keep_operand(keeping, x), keep_nothing());", self.text(spec))
+        lost = scale_row(new_spec(), kept={"lost": "keep_nothing()"})
+        self.refused(lost, r"^cudnnScale: no parameter 'lost' \(in kept\)$")
+
+    def test_a_synchronous_call_is_replayed_in_a_stream(self):
+        def spec_with(**more):
+            spec = new_spec("cuda")
+            spec.row("cuSet", kind="set", stream="hStream", dst=overwrite("n"))
+            spec.row("cuSetSync", kind="set", stream="legacy", dst=overwrite("n"), **more)
+            return spec
+
+        self.refused(spec_with(), "^cuSetSync: a replay needs a stream")
+        self.refused(spec_with(replay_as="cuLost"), "^cuSetSync: no function 'cuLost'")
+        self.refused(spec_with(replay_as="cuMany"), "^cuSetSync: no parameter 'to' for cuMany$")
+        text = self.text(spec_with(replay_as="cuSet"))
+        arguments = "keep_operand(keeping, dst), keep_value(value), keep_value(n), keep_stream()"
+        self.assertIn(f'return keep_call(keeping, "cuSet", real_cuSet.get(scope), {arguments});', text)
+
+    def test_conditions_of_recipes(self):
+        self.assertIn("if (scalars_on_device) return nullptr;", self.text(scale_row(new_spec(), host=["beta"])))
+        spec = new_spec("cuda")
+        spec.row("cuSet", kind="=kind_of_copy(dst, dst)", stream="hStream", dst=overwrite("n"))
+        self.assertIn("if (call.kind() != OpKind::copy_device) return nullptr;", self.text(spec))
+
     def test_export_list(self):
         spec = scale_row(new_spec())
         spec.passthrough("cudnnOther", why="a query")
@@ -159,6 +225,40 @@ class Generator(unittest.TestCase):
         self.assertEqual(lines, ["Status cuSet(CUdeviceptr dst, int value, unsigned long n, CUstream hStream)"])
 
 
+class Recipes(unittest.TestCase):
+    """The rows of all libraries, without their prototypes: those a build checks."""
+
+    def rows(self):
+        for name in generate.LIBRARIES:
+            yield from (entry for entry in surface.load(name).entries.values() if isinstance(entry, Row))
+
+    def test_kinds_are_those_that_the_planner_replays(self):
+        text = (pathlib.Path(HERE).parent.parent / "policy" / "problem.cpp").read_text(encoding="utf-8")
+        body = re.search(r"bool can_replay\(OpKind kind\) \{(.*?)return true;", text, re.S).group(1)
+        self.assertEqual(set(re.findall(r"OpKind::(\w+)", body)), REPLAYED_KINDS)
+
+    def test_no_recipe_moves_a_state_along(self):
+        for row in self.rows():
+            if row.unreplayed:
+                continue
+            self.assertNotIn("dropout_states", row.hazard, row.name)
+            once = sum(operand.once for _, operand in row.operands)
+            self.assertEqual(once, 2 if "running_statistics" in row.hazard else 0, row.name)
+
+    def test_most_forward_calls_have_a_recipe(self):
+        replayed = {row.name for row in self.rows() if not row.unreplayed}
+        wanted = """cudnnConvolutionForward cudnnConvolutionBiasActivationForward cudnnBatchNormalizationForwardTraining
+            cudnnBatchNormalizationForwardInference cudnnBatchNormalizationForwardTrainingEx
+            cudnnNormalizationForwardTraining cudnnNormalizationForwardInference cudnnActivationForward
+            cudnnPoolingForward cudnnSoftmaxForward cudnnLRNCrossChannelForward cudnnDivisiveNormalizationForward
+            cudnnOpTensor cudnnAddTensor cudnnScaleTensor cudnnSetTensor cudnnTransformTensor cudnnTransformTensorEx
+            cudnnTransformFilter cudnnReduceTensor cublasLtMatmul cublasGemmEx cublasSgemm_v2 cublasSgemv_v2
+            cublasGemmStridedBatchedEx cublasSgemmStridedBatched cuMemcpyDtoD_v2 cuMemcpyDtoDAsync_v2
+            cuMemcpyAsync_ptsz cuMemcpy2DAsync_v2 cuMemsetD8Async cuMemsetD32_v2""".split()
+        self.assertEqual(set(wanted) - replayed, set())
+        self.assertFalse({name for name in replayed if "Backward" in name or "RNN" in name or "Find" in name})
+
+
 class Surface(unittest.TestCase):
     def setUp(self):
         self.spec = new_spec()
@@ -171,8 +271,13 @@ class Surface(unittest.TestCase):
 
     def test_names_stand_under_their_class_and_reason(self):
         text = "\n".join(surface.library_text("libsmall.so.1 1.0", ["cudnnOther", "cudnnScale"], self.spec))
-        self.assertIn("**tracked** by a row; hazards: accumulates\n\n```\ncudnnScale\n```", text)
+        self.assertIn("**tracked** by a row; hazards: accumulates; made again\n\n```\ncudnnScale\n```", text)
         self.assertIn("**passed through**: a query\n\n```\ncudnnOther\n```", text)
+
+    def test_a_reason_against_a_replay_stands_there(self):
+        spec = scale_row(new_spec(), no_replay="odd")
+        text = "\n".join(surface.library_text("libsmall.so.1 1.0", ["cudnnScale"], spec))
+        self.assertIn("**tracked** by a row; hazards: accumulates; not made again: odd\n", text)
 
     def test_unclassified_names_are_counted(self):
         lines = list(surface.summary([("libsmall.so.1 1.0", ["cudnnNew", "cudnnOther", "cudnnScale"], self.spec)]))

@@ -35,7 +35,8 @@ void Buffers::put(const void* record, std::size_t bytes, std::int64_t end, std::
   Lock lock(mutex_);
   now_ = std::max(now_, now);
   const std::uint32_t key = per_thread ? thread : 0;
-  if (const auto found = current_.find(key); found == current_.end() || !found->second.room(bytes)) {
+  auto found = current_.find(key);
+  if (found == current_.end() || !found->second.room(bytes)) {
     if (found != current_.end()) full_.push_back(std::move(found->second));
     if (found != current_.end()) current_.erase(found);
     Buffer fresh = request(lock);
@@ -45,15 +46,19 @@ void Buffers::put(const void* record, std::size_t bytes, std::int64_t end, std::
       changed_.notify_one();
       return;
     }
-    current_[key] = std::move(fresh);
+    found = current_.insert_or_assign(key, std::move(fresh)).first;
   }
-  Buffer& buffer = current_[key];
+  Buffer& buffer = found->second;
   std::memcpy(buffer.data + buffer.used, record, bytes);
   if (end > now_) buffer.late.push_back({buffer.used, end});
   buffer.used += bytes;
   ++buffer.records;
   buffer.end = std::max(buffer.end, end);
-  if (!full_.empty()) changed_.notify_one();
+  if (any_ripe()) changed_.notify_one();
+}
+
+bool Buffers::any_ripe() const {
+  return std::any_of(full_.begin(), full_.end(), [this](const Buffer& buffer) { return buffer.end <= now_; });
 }
 
 // The full buffers that are complete.
@@ -135,11 +140,10 @@ void Buffers::stop() {
 }
 
 void Buffers::work() {
-  const auto complete = [this](const Buffer& buffer) { return buffer.end <= now_; };
   while (true) {
     {
       Lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopping_ || std::any_of(full_.begin(), full_.end(), complete); });
+      changed_.wait(lock, [&] { return stopping_ || any_ripe(); });
       if (stopping_) return;
     }
     const Lock delivering(delivery_);

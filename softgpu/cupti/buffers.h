@@ -55,6 +55,7 @@ class Buffers {
   using Lock = std::unique_lock<std::mutex>;
 
   Buffer request(Lock& lock) const;
+  bool any_ripe() const;  // full and complete
   std::vector<Buffer> take_full();
   void hand_back(const std::vector<Buffer>& buffers);
   void work();

@@ -12,6 +12,7 @@ namespace softgpu::cupti {
 namespace {
 
 using Kinds = std::uint64_t;
+using Ids = std::array<std::vector<std::uint64_t>, CUPTI_EXTERNAL_CORRELATION_KIND_SIZE>;  // of one thread
 
 constexpr Kinds bit(CUpti_ActivityKind kind) {
   return Kinds{1} << kind;
@@ -88,7 +89,7 @@ void Recorder::finalize() {
 }
 
 std::vector<std::uint64_t>* Recorder::external_ids(CUpti_ExternalCorrelationKind kind) {
-  auto& ids = per_thread<std::array<std::vector<std::uint64_t>, CUPTI_EXTERNAL_CORRELATION_KIND_SIZE>>();
+  auto& ids = per_thread<Ids>();
   if (kind <= CUPTI_EXTERNAL_CORRELATION_KIND_INVALID || kind >= CUPTI_EXTERNAL_CORRELATION_KIND_SIZE)
     return nullptr;
   return &ids[kind];
@@ -98,10 +99,11 @@ std::vector<std::uint64_t>* Recorder::external_ids(CUpti_ExternalCorrelationKind
 void Recorder::note(const CallActivity& call) {
   const std::uint32_t thread = this_thread();
   if (collects(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION)) {
-    for (int k = CUPTI_EXTERNAL_CORRELATION_KIND_INVALID + 1; k < CUPTI_EXTERNAL_CORRELATION_KIND_SIZE; ++k) {
-      const auto kind = static_cast<CUpti_ExternalCorrelationKind>(k);
-      const std::vector<std::uint64_t>& ids = *external_ids(kind);
+    const Ids& of_kinds = per_thread<Ids>();
+    for (std::size_t k = 0; k < of_kinds.size(); ++k) {
+      const std::vector<std::uint64_t>& ids = of_kinds[k];
       if (ids.empty()) continue;
+      const auto kind = static_cast<CUpti_ExternalCorrelationKind>(k);
       const CUpti_ActivityExternalCorrelation record{CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, kind,
                                                      ids.back(), call.correlation, 0};
       buffers_.put(&record, sizeof record, call.end, call.end, thread);

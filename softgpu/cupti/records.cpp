@@ -9,7 +9,7 @@ namespace softgpu::cupti {
 namespace {
 
 // The software driver's own list of its functions names their callback ids too.
-CUpti_CallbackId callback_id(std::string_view function) {
+CUpti_CallbackId find_callback_id(std::string_view function) {
   static const std::unordered_map<std::string_view, CUpti_CallbackId> ids = {
 #define SOFTGPU_ROW(base, version, symbol) {#symbol, CUPTI_DRIVER_TRACE_CBID_##symbol},
 #define SOFTGPU_ROW_PER_THREAD(base, version, symbol, variant_version, variant) \
@@ -20,6 +20,15 @@ CUpti_CallbackId callback_id(std::string_view function) {
   };
   const auto found = ids.find(function);
   return found != ids.end() ? found->second : CUpti_CallbackId{CUPTI_DRIVER_TRACE_CBID_INVALID};
+}
+
+// By the name's address, which is the same for every call of a function. Under the driver's lock.
+CUpti_CallbackId callback_id(const char* function) {
+  // Never destroyed: exit handlers call the driver.
+  static auto& known = *new std::unordered_map<const char*, CUpti_CallbackId>;
+  const auto [at, fresh] = known.try_emplace(function);
+  if (fresh) at->second = find_callback_id(function);
+  return at->second;
 }
 
 CUpti_ActivityMemoryKind memory_kind(CopySide side) {
@@ -105,7 +114,8 @@ CUpti_ActivityAPI call_record(const CallActivity& call, std::uint32_t thread) {
   record.cbid = callback_id(call.name);
   record.start = static_cast<std::uint64_t>(call.start);
   record.end = static_cast<std::uint64_t>(call.end);
-  record.processId = static_cast<std::uint32_t>(getpid());
+  static const auto process = static_cast<std::uint32_t>(getpid());  // a child has no device
+  record.processId = process;
   record.threadId = thread;
   record.correlationId = call.correlation;
   record.returnValue = call.refused;

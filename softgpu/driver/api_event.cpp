@@ -20,7 +20,9 @@ CUresult record(const char* name, bool per_thread, CUevent which, CUstream in, u
   const StreamPtr stream = m.stream(in, per_thread, call.context);
   if (event == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
-  event->record = std::make_shared<Record>();
+  // Who still waits for the earlier point keeps it.
+  if (!event->record || event->record.use_count() > 1) event->record = std::make_shared<Record>();
+  event->record->done = false;
   m.scheduler.record(call.lock, stream, event->record, call.name, call.number);
   return CUDA_SUCCESS;
 }

@@ -121,6 +121,8 @@ void HostGuard::lift(const std::vector<CopyPart>& copies) {
 }
 
 void HostGuard::release(const VectorClock& host) {
+  if (std::none_of(guards_.begin(), guards_.end(), [&](const Guarded& g) { return host.covers(g.by); }))
+    return;
   const auto seen = std::stable_partition(guards_.begin(), guards_.end(),
                                           [&](const Guarded& g) { return !host.covers(g.by); });
   const std::vector<Guarded> gone(seen, guards_.end());

@@ -9,7 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "softgpu/driver/address.h"
@@ -58,7 +58,7 @@ struct Machine {
   Modules modules;
 
   std::map<CUstream, StreamPtr> streams;  // created by the program
-  std::map<CUevent, std::unique_ptr<Event>> events;
+  std::unordered_map<CUevent, std::unique_ptr<Event>> events;
   std::map<Context*, std::unique_ptr<Context>> contexts;  // dead ones too: handles are never reused
   Context* primary = nullptr;
   unsigned primary_flags = 0;

@@ -17,18 +17,17 @@ constexpr int newest_version = 13000;
 
 struct Row {
   const char* base;
-  int version;
   void* function;
-  int variant_version;  // per-thread default stream
-  void* variant;        // null: none
+  void* variant;  // for the per-thread default stream; null: none
+  int version, variant_version;
 };
 
 const Row rows[] = {
 #define SOFTGPU_ROW(base, version, symbol) \
-  {#base, version, reinterpret_cast<void*>(&softgpu_##symbol), 0, nullptr},
-#define SOFTGPU_ROW_PER_THREAD(base, version, symbol, variant_version, variant) \
-  {#base, version, reinterpret_cast<void*>(&softgpu_##symbol), variant_version, \
-   reinterpret_cast<void*>(&softgpu_##variant)},
+  {#base, reinterpret_cast<void*>(&softgpu_##symbol), nullptr, version, 0},
+#define SOFTGPU_ROW_PER_THREAD(base, version, symbol, variant_version, variant)                             \
+  {#base, reinterpret_cast<void*>(&softgpu_##symbol), reinterpret_cast<void*>(&softgpu_##variant), version, \
+   variant_version},
 #include "softgpu/driver/proc_table.def"
 #undef SOFTGPU_ROW
 #undef SOFTGPU_ROW_PER_THREAD

@@ -79,6 +79,8 @@ class Scheduler {
   void execute(Stream& stream, Work& work);
   bool check(Work& work, Stream& stream);
   void run(Work& work);
+  bool passes_at_once(const Stream& stream) const;
+  static void pass(const Stream& stream, Record& record);
   void drop_everything();
   void sweep();
   void start_thread();

@@ -12,7 +12,7 @@ constexpr std::size_t ops = 100000;
 
 void profile_read(benchmark::State& state) {
   const std::string text = to_json(test::random_profile(ops, 1));
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const auto profile = profile_from_json(text);
     if (!profile) state.SkipWithError(profile.error().message.c_str());
   }
@@ -22,7 +22,7 @@ BENCHMARK(profile_read)->Unit(benchmark::kMillisecond);
 
 void profile_write(benchmark::State& state) {
   const Profile profile = test::random_profile(ops, 1);
-  for (auto _ : state) benchmark::DoNotOptimize(to_json(profile));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(to_json(profile));
 }
 BENCHMARK(profile_write)->Unit(benchmark::kMillisecond);
 

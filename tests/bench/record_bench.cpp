@@ -63,7 +63,7 @@ void submit(benchmark::State& state, const std::string& record_file) {
   Call call{"cudnnConvolutionForward", OpKind::conv_forward, StreamHandle::legacy, accesses};
   call.window = &window;
   call.filter = &filter;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const int status = session->submit(
         call, [] { return 0; }, 2);
     benchmark::DoNotOptimize(status);

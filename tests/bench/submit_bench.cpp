@@ -53,7 +53,7 @@ void submit_resident(benchmark::State& state) {
     accesses.push_back(
         {*session->allocate(16 * MiB, std::nullopt), 16 * MiB, i == 0 ? Effect::overwrite : Effect::read});
   const Call call{"op", OpKind::elementwise, StreamHandle::legacy, accesses};
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const int status = session->submit(
         call, [] { return 0; }, 2);
     benchmark::DoNotOptimize(status);
@@ -70,7 +70,7 @@ void submit_foreign(benchmark::State& state) {
   const auto session = std::move(*runtime::Session::open(config, device));
   std::vector<Access> accesses(8, Access{Address{0x1000}, 16 * MiB, Effect::read});
   const Call call{"op", OpKind::elementwise, StreamHandle::legacy, accesses};
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const int status = session->submit(
         call, [] { return 0; }, 2);
     benchmark::DoNotOptimize(status);
@@ -78,8 +78,8 @@ void submit_foreign(benchmark::State& state) {
 }
 BENCHMARK(submit_foreign);
 
-// An iteration as a framework makes it: tensors come, are written, read and go. Heap per op in the steady
-// state, and by how much the heap has grown from the tenth iteration to the last.
+// An iteration as a framework makes it: tensors come, are written, read and go, and layers have weights. Heap
+// per op in the steady state, and by how much the heap has grown from the tenth iteration to the last.
 void iterate(benchmark::State& state) {
   test::LazyDevice device(8 * GiB);
   Config config;
@@ -87,7 +87,8 @@ void iterate(benchmark::State& state) {
   config.host_memory = SizeSetting{"1GiB"};
   const auto session = std::move(*runtime::Session::open(config, device));
   constexpr int layers = 100;
-  std::vector<Address> maps(layers);
+  std::vector<Address> maps(layers), weights(layers);
+  for (Address& weight : weights) weight = *session->allocate(2 * MiB, std::nullopt);
   const auto op = [&](std::initializer_list<Access> accesses) {
     benchmark::DoNotOptimize(session->submit(
         {"op", OpKind::elementwise, StreamHandle::legacy, {accesses.begin(), accesses.size()}},
@@ -96,17 +97,21 @@ void iterate(benchmark::State& state) {
   const auto iteration = [&] {
     for (int i = 0; i < layers; ++i) {
       maps[i] = *session->allocate(16 * MiB, StreamHandle::legacy);
-      op({{maps[i], 16 * MiB, Effect::overwrite}, {maps[i > 0 ? i - 1 : 0], 16 * MiB, Effect::read}});
+      op({{maps[i], 16 * MiB, Effect::overwrite},
+          {maps[i > 0 ? i - 1 : 0], 16 * MiB, Effect::read},
+          {weights[i], 2 * MiB, Effect::read}});
     }
     for (int i = layers - 1; i >= 0; --i) {
-      op({{maps[i], 16 * MiB, Effect::read_write}});
+      op({{maps[i], 16 * MiB, Effect::read_write}, {weights[i], 2 * MiB, Effect::read_write}});
       (void)session->free(maps[i], StreamHandle::legacy);
     }
     device.drain();
   };
   for (int i = 0; i < 10; ++i) iteration();
   const std::int64_t live = heap_live, allocated = heap_allocated;
-  for (auto _ : state) iteration();
+  for ([[maybe_unused]] auto _ : state) iteration();
+  if (session->summary().iterations < state.iterations())
+    state.SkipWithError("the iterations were not found");
   const double ops = 2.0 * layers * static_cast<double>(state.iterations());
   state.counters["grown_bytes"] = static_cast<double>(heap_live - live);
   state.counters["heap_bytes_per_op"] = static_cast<double>(heap_allocated - allocated) / ops;

@@ -92,7 +92,7 @@ Result<Address> LazyDevice::reserve(std::uint64_t bytes) {
 
 Result<PhysicalHandle> LazyDevice::create(std::uint64_t bytes) {
   const Lock lock(mutex_);
-  if (created_ + bytes > memory_) return Error{ErrorCode::out_of_memory, "out of memory", 2};
+  if (created_ + outside_ + bytes > memory_) return Error{ErrorCode::out_of_memory, "out of memory", 2};
   created_ += bytes;
   peak_ = std::max(peak_, created_);
   const PhysicalHandle handle{next_++};

@@ -41,7 +41,7 @@ class LazyDevice : public Device {
   void take_outside(std::uint64_t bytes);
   Result<DeviceInfo> info() override { return DeviceInfo{"lazy", memory_, 2 * MiB, -1}; }
   Result<Address> reserve(std::uint64_t bytes) override;
-  Status release(Address base, std::uint64_t bytes) override { return Done{}; }
+  Status release(Address /*base*/, std::uint64_t /*bytes*/) override { return Done{}; }
   Result<PhysicalHandle> create(std::uint64_t bytes) override;
   Status destroy(PhysicalHandle handle) override;
   Status map(Address at, std::uint64_t bytes, PhysicalHandle handle) override;
@@ -50,7 +50,7 @@ class LazyDevice : public Device {
   Result<std::byte*> host_allocate(std::uint64_t bytes) override;
   Status host_free(std::byte* memory) override;
   Result<StreamHandle> create_stream() override;
-  Status destroy_stream(StreamHandle stream) override { return Done{}; }
+  Status destroy_stream(StreamHandle /*stream*/) override { return Done{}; }
   Result<EventHandle> create_event() override;
   Result<EventHandle> create_timing_event() override;
   Result<double> elapsed_us(EventHandle from, EventHandle to) override;
@@ -60,7 +60,7 @@ class LazyDevice : public Device {
   Result<bool> finished(EventHandle event) override;
   Status synchronize(EventHandle event) override;
   Status synchronize_all() override { return drain(), Done{}; }
-  Result<bool> capturing(StreamHandle stream) override { return false; }
+  Result<bool> capturing(StreamHandle /*stream*/) override { return false; }
   Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override;
   Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) override;
 

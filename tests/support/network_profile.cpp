@@ -35,6 +35,7 @@ class Builder {
   int batch_norm(const std::string& name, int input);
   int relu(const std::string& name, int input);
   int add(const std::string& name, int into, int other);
+  int concatenate(const std::string& name, const std::vector<int>& inputs);
   int max_pool(const std::string& name, int input, Sliding w);
   int response_norm(const std::string& name, int input);
   int global_average(const std::string& name, int input);
@@ -233,6 +234,34 @@ int Builder::add(const std::string& name, int into, int other) {
   const int map = output(name, "addition", {std::uint32_t(into), std::uint32_t(other)}, made, first);
   // Both branches read the one gradient.
   backward_.push_back([=, this] { gradients_[into] = gradients_[other] = gradients_[map]; });
+  return map;
+}
+
+// Copies side by side, and their gradients back.
+int Builder::concatenate(const std::string& name, const std::vector<int>& inputs) {
+  const std::int32_t first = position();
+  Size size = maps_[inputs[0]].size;
+  size.channels = 0;
+  List read;
+  for (const int input : inputs) {
+    size.channels += maps_[input].size.channels;
+    read.push_back(maps_[input].version);
+  }
+  Data made{size, buffer(bytes_of(size)), 0};
+  made.version = write(made.buffer, true);
+  op(OpKind::copy_device, 0, 2 * 4 * count(size), read, {made.version});
+  const int map = output(name, "concatenation", {inputs.begin(), inputs.end()}, made, first);
+  backward_.push_back([=, this] {
+    for (const int input : inputs) {
+      bool accumulates = false;
+      const std::uint32_t place = open(input, accumulates);
+      List reads{gradients_[map].version};
+      if (accumulates) reads.push_back(gradients_[input].version);
+      const std::uint32_t dx = write(place, false);
+      op(OpKind::copy_device, 0, 2 * 4 * count(maps_[input].size), reads, {dx});
+      gradients_[input].version = dx;
+    }
+  });
   return map;
 }
 
@@ -485,6 +514,41 @@ Profile alexnet_profile(const Machine& machine, int batch) {
   map = conv("conv5", map, 256, {3, 1, 1});
   map = b.max_pool("pool5", map, {3, 2, 0});
   return b.finish(classifier(b, map));
+}
+
+Profile googlenet_profile(const Machine& machine, int batch) {
+  Builder b(machine, batch, {3, 1, 224, 224}, false);
+  const auto conv = [&](const std::string& name, int map, int channels, Sliding w) {
+    return b.relu(name + ".relu", b.convolution(name, map, channels, w, true));
+  };
+  int map = b.max_pool("pool1", conv("conv1", 0, 64, {7, 2, 3}), {3, 2, 1});
+  map = conv("conv2.reduce", b.response_norm("norm1", map), 64, {1, 1, 0});
+  map = b.response_norm("norm2", conv("conv2", map, 192, {3, 1, 1}));
+  map = b.max_pool("pool2", map, {3, 2, 1});
+  // 1x1; 3x3 after its reduction; 5x5 likewise; behind the pooling
+  constexpr std::array<std::array<int, 6>, 9> modules{{{64, 96, 128, 16, 32, 32},
+                                                       {128, 128, 192, 32, 96, 64},
+                                                       {192, 96, 208, 16, 48, 64},
+                                                       {160, 112, 224, 24, 64, 64},
+                                                       {128, 128, 256, 24, 64, 64},
+                                                       {112, 144, 288, 32, 64, 64},
+                                                       {256, 160, 320, 32, 128, 128},
+                                                       {256, 160, 320, 32, 128, 128},
+                                                       {384, 192, 384, 48, 128, 128}}};
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    const std::string name = "inception" + std::to_string(i + 1);
+    const auto& wide = modules[i];
+    if (i == 2 || i == 7) map = b.max_pool(name + ".before", map, {3, 2, 1});
+    const int one = conv(name + ".1x1", map, wide[0], {1, 1, 0});
+    const int three =
+        conv(name + ".3x3", conv(name + ".3x3.reduce", map, wide[1], {1, 1, 0}), wide[2], {3, 1, 1});
+    const int five =
+        conv(name + ".5x5", conv(name + ".5x5.reduce", map, wide[3], {1, 1, 0}), wide[4], {5, 1, 2});
+    const int pooled =
+        conv(name + ".pool.1x1", b.max_pool(name + ".pool", map, {3, 1, 1}), wide[5], {1, 1, 0});
+    map = b.concatenate(name, {one, three, five, pooled});
+  }
+  return b.finish(b.linear("fc", b.global_average("pool5", map), 1000));
 }
 
 Profile chain_profile(const Machine& machine, int batch, int layers, int channels, int side) {

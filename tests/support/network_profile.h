@@ -31,6 +31,7 @@ inline Profile resnet50_profile(const Machine& machine, int batch) {
 Profile resnext101_3d_profile(const Machine& machine, int batch, int height, int width, int frames);
 Profile vgg16_profile(const Machine& machine, int batch, int more_per_block = 0);
 Profile alexnet_profile(const Machine& machine, int batch);
+Profile googlenet_profile(const Machine& machine, int batch);
 // `layers` convolutions with a ReLU each, all of one shape.
 Profile chain_profile(const Machine& machine, int batch, int layers, int channels = 64, int side = 56);
 

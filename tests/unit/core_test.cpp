@@ -47,7 +47,10 @@ TEST(Config, DefaultsToDemandAndWarnings) {
 TEST(Config, BadValuesNameVariableValueAndWhatIsAccepted) {
   const auto policy = config_of({{"POOCH_POLICY", "magic"}});
   ASSERT_FALSE(policy);
-  EXPECT_EQ(policy.error().message, "POOCH_POLICY: 'magic': accepted are keep, demand");
+  EXPECT_EQ(policy.error().message,
+            "POOCH_POLICY: 'magic': accepted are keep, demand, swap-all-unscheduled, swap-all, swap-opt, "
+            "pooch, superneurons, "
+            "vdnn-all, vdnn-conv, vdnn-dyn, lms, lms-sync, hybrid");
   const auto cap = config_of({{"POOCH_MEMORY_CAP", "lots"}});
   ASSERT_FALSE(cap);
   EXPECT_NE(cap.error().message.find("POOCH_MEMORY_CAP: 'lots'"), std::string::npos);

@@ -138,6 +138,40 @@ TEST(Iterations, PlainLoopIsKnownAtTheEndOfTheSecond) {
   EXPECT_EQ(found(tracker).phases, 1u);
 }
 
+// A short loop is known late, and then several iterations of it become known at one step: whoever asks after
+// that step must still find all of them in the log, each op with what was said of it.
+TEST(Iterations, ThoseThatBecomeKnownAtOnceAreStillInTheLog) {
+  Tracker tracker;
+  tracker.allocated(Address{1 << 30}, tensor_bytes, true, true);
+  const Access accesses[] = {{Address{1 << 30}, tensor_bytes, Effect::read_write}};
+  std::size_t most = 0;
+  std::uint64_t taken = 0;
+  for (std::uint32_t step = 0; step < 300; ++step) {
+    Call call{"op", OpKind::elementwise, StreamHandle::legacy, accesses};
+    call.traits = step % 3;
+    call.site = step;
+    Op op;
+    tracker.resolve(call, op);
+    tracker.launched(op);
+    const auto completed = tracker.take_completed();
+    most = std::max(most, completed.size());
+    for (const Iteration& iteration : completed) {
+      EXPECT_EQ(iteration.end - iteration.start, 3u);
+      for (StepIndex i = iteration.start; i < iteration.end; ++i) {
+        ASSERT_TRUE(tracker.log().has(i)) << "step " << i << " was forgotten at step " << step;
+        EXPECT_EQ(tracker.log().at(i).description.site, i);
+        ASSERT_EQ(tracker.log().operands(i).size(), 1u);
+        EXPECT_EQ(tracker.log().operands(i)[0].base, Address{1 << 30});
+      }
+    }
+    taken += completed.size();
+  }
+  EXPECT_GE(most, 3u);
+  EXPECT_EQ(taken, tracker.iterations().count());
+  // What has been looked at is forgotten.
+  EXPECT_LE(tracker.log().end() - tracker.log().begin(), 2 * 3u);
+}
+
 // Equal layers repeat each other within one iteration; only the loop comes back to the same weights.
 TEST(Iterations, EqualLayersAreNoIterations) {
   Tracker tracker;

@@ -38,6 +38,43 @@ TEST(AddressSpace, CoalescedRangesServeOtherSizes) {
   (void)c;
 }
 
+TEST(AddressSpace, AStreamGetsItsOwnRangesBack) {
+  AddressSpace space(Address{0}, 100 * MiB);
+  const StreamHandle loader{7}, compute{8};
+  const Address a = *space.allocate(4 * MiB, compute), b = *space.allocate(4 * MiB, loader);
+  space.free(a, 4 * MiB);
+  space.free(b, 4 * MiB);
+  EXPECT_EQ(*space.allocate(4 * MiB, loader), b);
+  EXPECT_NE(*space.allocate(4 * MiB, loader), a) << "compute may still be at work on it";
+  space.disown(compute);
+  EXPECT_EQ(*space.allocate(4 * MiB), a) << "a stream that is gone leaves its ranges to all";
+  space.free(a, 4 * MiB);
+  space.free(b, 4 * MiB);
+  space.disown(loader);
+  EXPECT_EQ(*space.allocate(4 * MiB), a);
+  EXPECT_EQ(*space.allocate(4 * MiB), b);
+}
+
+TEST(AddressSpace, WhatAnotherStreamFreedLastIsKeptBackWhereThereIsRoom) {
+  AddressSpace space(Address{0}, 12 * MiB);
+  const StreamHandle loader{7}, compute{8};
+  const Address a = *space.allocate(4 * MiB, loader);
+  space.free(a, 4 * MiB, compute);
+  const Address b = *space.allocate(4 * MiB, loader);
+  EXPECT_NE(b, a);
+  for (int i = 0; i < 3; ++i) {
+    space.free(i % 2 ? a : b, 4 * MiB, compute);
+    EXPECT_EQ(*space.allocate(4 * MiB, loader), i % 2 ? b : a) << "two in turn";
+  }
+  EXPECT_EQ(*space.allocate(4 * MiB, loader, /*roomy=*/false), b) << "rather wait than take more memory";
+  (void)*space.allocate(4 * MiB, loader);
+  space.free(b, 4 * MiB, compute);
+  EXPECT_EQ(*space.allocate(4 * MiB, loader), b) << "the arena has no other";
+  space.free(b, 4 * MiB, compute);
+  space.coalesce({{b, 4 * MiB}});
+  EXPECT_EQ(*space.allocate(2 * MiB, compute), b);
+}
+
 TEST(HandlePool, ComposesGreedilyFromClassesThatSuitTheCap) {
   LazyDevice device(4 * GiB);
   HandlePool large(device, 4 * GiB), small(device, 64 * MiB);
@@ -72,6 +109,18 @@ TEST(HandlePool, ADeviceWithLessThanTheCapLowersTheCap) {
   EXPECT_EQ(pool.limit(), 64 * MiB);
   pool.give_back(handles.back(), 16 * MiB);
   EXPECT_TRUE(pool.acquire(16 * MiB)) << "what there is is still usable";
+}
+
+TEST(HandlePool, SpareHandlesMakeWayWhereTheDeviceIsFullBelowTheCap) {
+  LazyDevice device(64 * MiB);
+  device.take_outside(16 * MiB);  // that nobody told the pool of
+  HandlePool pool(device, 64 * MiB);
+  std::vector<PhysicalHandle> pages;
+  for (int i = 0; i < 24; ++i) pages.push_back(*pool.acquire(2 * MiB));
+  for (int i = 0; i < 2; ++i) pool.give_back(pages[i], 2 * MiB);
+  EXPECT_TRUE(pool.acquire(4 * MiB)) << "two spare handles of another size stood in the way";
+  EXPECT_EQ(device.created_bytes(), 48 * MiB);
+  EXPECT_EQ(pool.limit(), 64 * MiB) << "nothing was refused, so nothing was learnt of the device";
 }
 
 TEST(HandlePool, OutsideMemoryTakesFromTheSameCap) {

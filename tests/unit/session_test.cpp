@@ -238,6 +238,92 @@ TEST(Session, TheCapHoldsWhatTheDeviceSaysIsTakenNotWhatWasAskedFor) {
   EXPECT_LE(session->summary().peak_device_bytes, 40 * MiB);
 }
 
+TEST(Session, WhereTheDriverRefusesWhatTheCapAllowsMemoryIsGivenBack) {
+  LazyDevice device(64 * MiB);
+  const auto session = open(device, with("64MiB", "256MiB"));
+  const Address a = *session->allocate(30 * MiB, std::nullopt),
+                b = *session->allocate(30 * MiB, std::nullopt);
+  touch(*session, device, {{a, 30 * MiB, Effect::overwrite}});
+  touch(*session, device, {{b, 30 * MiB, Effect::overwrite}});
+  device.take_outside(4 * MiB);  // the driver's own, counted by nobody
+  ASSERT_EQ(*device.free_bytes(), 0u);
+  ASSERT_TRUE(session->admit_pass_through(512 * KiB));
+  for (std::uint64_t before = *device.free_bytes(), i = 0; i < 6; ++i) {
+    ASSERT_TRUE(session->relieve_device(512 * KiB));
+    EXPECT_GE(*device.free_bytes(), before + 2 * MiB) << "each time some more: nobody knows what it takes";
+    before = *device.free_bytes();
+  }
+  session->pass_through_failed(512 * KiB);
+  EXPECT_TRUE(device.complaints().empty());
+  EXPECT_EQ(touch(*session, device, {{a, 30 * MiB, Effect::read}}), 0);
+  EXPECT_EQ(touch(*session, device, {{b, 30 * MiB, Effect::read}}), 0);
+}
+
+TEST(Session, ADeviceThatOthersFilledHasNothingToGiveBack) {
+  LazyDevice device(64 * MiB);
+  const auto session = open(device, with("64MiB", "256MiB"));
+  device.take_outside(64 * MiB);
+  EXPECT_FALSE(session->relieve_device(512 * KiB));
+}
+
+// A stream that reuses a freed range follows what used it, not what that stream got to do since.
+TEST(Session, ARangeThatWasFreedIsFollowedUpToItsFreeAndNoFurther) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("64MiB", "256MiB"));
+  const StreamHandle loader = *device.create_stream(), compute = *device.create_stream();
+  const Address first = *session->allocate(4 * MiB, loader), map = *session->allocate(4 * MiB, compute);
+  touch(*session, device, {{first, 4 * MiB, Effect::overwrite}}, loader);
+  touch(*session, device, {{first, 4 * MiB, Effect::read}, {map, 4 * MiB, Effect::overwrite}}, compute);
+  ASSERT_TRUE(session->free(first, compute));
+  const Address second = *session->allocate(4 * MiB, loader);
+  ASSERT_TRUE(session->free(second, compute));
+  device.block(compute);  // work that has nothing to do with it
+  touch(*session, device, {{map, 4 * MiB, Effect::read_write}}, compute);
+  ASSERT_EQ(*session->allocate(4 * MiB, loader), first);
+  touch(*session, device, {{first, 4 * MiB, Effect::overwrite}}, loader);
+  const EventHandle copied = *device.create_event();
+  ASSERT_TRUE(device.record(copied, loader));
+  EXPECT_TRUE(device.synchronize(copied)) << "the loader waits for all that compute has to do";
+  device.unblock(compute);
+  device.drain();
+  EXPECT_TRUE(device.complaints().empty());
+}
+
+TEST(Session, OfWhatIsDeadTheLongestUnusedMakesRoom) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("8MiB", "256MiB"));
+  const StreamHandle busy = *device.create_stream(), idle = *device.create_stream();
+  const Address late = *session->allocate(4 * MiB, busy), early = *session->allocate(4 * MiB, idle);
+  touch(*session, device, {{early, 4 * MiB, Effect::overwrite}}, idle);
+  device.block(busy);
+  touch(*session, device, {{late, 4 * MiB, Effect::overwrite}}, busy);
+  ASSERT_TRUE(session->free(late, busy));
+  ASSERT_TRUE(session->free(early, idle));
+  const Address other = *session->allocate(2 * MiB, idle);
+  EXPECT_EQ(touch(*session, device, {{other, 2 * MiB, Effect::overwrite}}, idle), 0);
+  EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
+  device.unblock(busy);
+}
+
+TEST(Session, WhatOneStreamFreesIsNotGivenToAnother) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("64MiB", "256MiB"));
+  const StreamHandle loader = *device.create_stream(), compute = *device.create_stream();
+  const Address map = *session->allocate(4 * MiB, compute);
+  touch(*session, device, {{map, 4 * MiB, Effect::overwrite}}, compute);
+  device.block(compute);
+  ASSERT_TRUE(session->free(map, compute));
+  const Address batch = *session->allocate(4 * MiB, loader);
+  touch(*session, device, {{batch, 4 * MiB, Effect::overwrite}}, loader);
+  EXPECT_EQ(device.waits(), 0u) << "the loader waits for compute";
+  device.unblock(compute);
+  ASSERT_TRUE(session->free(batch, compute));
+  session->stream_destroyed(loader);
+  session->stream_destroyed(compute);
+  EXPECT_EQ(*session->allocate(4 * MiB, std::nullopt), map)
+      << "streams that are gone leave their ranges to all";
+}
+
 TEST(Session, WorkBehindAHostFunctionIsNotWaitedFor) {
   LazyDevice device(512 * MiB);
   const auto session = open(device, with("20MiB", "256MiB"));

@@ -1,0 +1,250 @@
+#include "runtime/alias.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/bytes.h"
+#include "core/log.h"
+#include "runtime/host_wait.h"
+#include "runtime/memory_limits.h"
+
+namespace pooch::runtime {
+
+bool AliasMode::serves(const Script& script) const {
+  return built() && index_of(&script) < phases_.size();
+}
+
+std::size_t AliasMode::index_of(const Script* script) const {
+  const auto same = [&](const AliasPhase& phase) { return phase.script == script; };
+  return static_cast<std::size_t>(std::find_if(phases_.begin(), phases_.end(), same) - phases_.begin());
+}
+
+// --- who is on the device when
+
+// `free_us`: where it is later than the end of the last op.
+void AliasMode::hold(Chunk& chunk, std::size_t phase, std::int32_t from, std::int32_t to, double free_us) {
+  const auto [place, fresh] = index_.try_emplace(&chunk, chunks_.size());
+  if (fresh) {
+    chunks_.push_back(&chunk);
+    held_.emplace_back().in.resize(phases_.size());
+  }
+  const Script& script = *phases_[phase].script;
+  held_[place->second].in[phase].push_back(
+      {from, to, script.start_us(from), std::max(free_us, script.start_us(to + 1))});
+}
+
+void AliasMode::hold_buffer(std::size_t phase, std::uint32_t buffer) {
+  const AliasPhase& mine = phases_[phase];
+  const ScriptLife& life = mine.script->life(buffer);
+  if (life.from > life.to) return;
+  for (Chunk& chunk : mine.ranges[buffer]->chunks) {
+    const bool leaves = life.away > 0 && chunk.offset + chunk.bytes <= round_up(life.moved, page);
+    if (leaves) {
+      hold(chunk, phase, life.from, life.away - 1, life.away_us);
+      hold(chunk, phase, life.back, life.to);
+    } else {
+      hold(chunk, phase, life.from, life.to);
+    }
+  }
+}
+
+void AliasMode::collect() {
+  chunks_.clear();
+  index_.clear();
+  held_.clear();
+  std::set<Range*> lasting;
+  for (std::size_t p = 0; p < phases_.size(); ++p) {
+    const AliasPhase& phase = phases_[p];
+    for (std::uint32_t b = 0; b < phase.ranges.size(); ++b) {
+      if (phase.ranges[b] == nullptr) continue;
+      hold_buffer(p, b);
+      if (phase.script->life(b).lasts) lasting.insert(phase.ranges[b]);
+    }
+    for (std::uint32_t s = 0; s < phase.slots.size(); ++s) {
+      if (phase.slots[s] == nullptr) continue;
+      for (Chunk& chunk : phase.slots[s]->chunks) {
+        const auto [from, to] = phase.script->slots()[s].held;
+        hold(chunk, p, from, to);
+      }
+    }
+  }
+  // What outlives one phase's iterations lives through the others' too.
+  for (Range* range : lasting)
+    for (Chunk& chunk : range->chunks)
+      for (std::size_t p = 0; p < phases_.size(); ++p)
+        if (auto& in = held_[index_.at(&chunk)].in[p]; in.empty())
+          hold(chunk, p, 0, phases_[p].script->positions() - 1);
+}
+
+std::vector<LayoutItem> AliasMode::items() const {
+  std::vector<LayoutItem> all;
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    LayoutItem& item = all.emplace_back();
+    item.bytes = chunks_[i]->bytes;
+    // The phases one after the other.
+    std::int32_t base = 0;
+    double base_us = 0;
+    for (std::size_t p = 0; p < phases_.size(); ++p) {
+      for (const LayoutSpan& span : held_[i].in[p])
+        item.held.push_back(
+            {base + span.from, base + span.to, base_us + span.start_us, base_us + span.free_us});
+      base += phases_[p].script->positions();
+      base_us += phases_[p].script->start_us(phases_[p].script->positions());
+    }
+    std::sort(item.held.begin(), item.held.end(),
+              [](const LayoutSpan& a, const LayoutSpan& b) { return a.from < b.from; });
+  }
+  return all;
+}
+
+// --- in and out
+
+Status AliasMode::build(std::vector<AliasPhase> phases, std::unique_lock<std::mutex>& lock) {
+  phases_ = std::move(phases);
+  collect();
+  // What is alive beside it is mapped privately, all of it at once in the worst case.
+  std::uint64_t beside = page, comes = 0;
+  residency_.each_range([&](const Range& range) {
+    for (const Chunk& chunk : range.chunks)
+      if (range.in_use && !index_.contains(&chunk)) beside += chunk.bytes;
+  });
+  for (const AliasPhase& phase : phases_) comes = std::max(comes, phase.comes);
+  beside += comes;
+  const std::uint64_t room = pool_.least_limit() > beside ? pool_.least_limit() - beside : 0;
+  const Layout layout = lay_out(items(), room);
+  log::info("layout: {} of {}, expected waits {:.1f} ms", format_bytes(layout.bytes()), format_bytes(room),
+            layout.wait_us / 1e3);
+  shortfall_ = layout.bytes() > room ? layout.bytes() - room : 0;
+  Status done = Done{};
+  if (shortfall_ > 0)
+    done = Error{ErrorCode::out_of_memory,
+                 fmt::format("the layout needs {} more memory", format_bytes(shortfall_))};
+  if (done) done = save_and_unmap(lock);
+  if (done) done = take_frames(layout);
+  if (done) done = map_all(layout);
+  if (done) return done;
+  (void)dismantle();
+  return done;
+}
+
+// Everything that lives goes to the host; the handles go back to the pool.
+Status AliasMode::save_and_unmap(std::unique_lock<std::mutex>& lock) {
+  Marks marks;
+  for (Chunk* chunk : chunks_) {
+    if (chunk->pins > 0) return Error{ErrorCode::out_of_memory, "a chunk is in use"};
+    if (chunk->state == ChunkState::evicting) chunk->state = ChunkState::resident;
+    if (chunk->state != ChunkState::resident) continue;
+    if (const auto saved = residency_.save(*chunk); !saved) return saved;
+    marks.add(chunk->uses);
+  }
+  if (const auto waited = await(device_, order_, marks, lock); !waited) return waited;
+  for (Chunk* chunk : chunks_) {
+    if (chunk->pins > 0 || (chunk->live && !chunk->host_valid && chunk->state == ChunkState::resident))
+      return Error{ErrorCode::out_of_memory, "another thread has used a chunk meanwhile"};
+    if (chunk->state != ChunkState::resident) continue;
+    const auto finished = order_.finished(chunk->uses);
+    if (!finished) return finished.error();
+    if (!*finished) return Error{ErrorCode::out_of_memory, "another thread has used a chunk meanwhile"};
+    if (const auto gone = residency_.finish_eviction(*chunk); !gone) return gone;
+  }
+  departures_.forget_all();
+  return Done{};
+}
+
+Status AliasMode::take_frames(const Layout& layout) {
+  frames_.reserve(layout.frames.size());
+  for (const std::uint64_t bytes : layout.frames) {
+    const auto handle = pool_.acquire(bytes);
+    if (!handle) return handle.error();
+    frames_.push_back({*handle, bytes, nullptr});
+  }
+  return Done{};
+}
+
+Status AliasMode::map_all(const Layout& layout) {
+  for (std::size_t i = 0; i < chunks_.size(); ++i)
+    if (const auto mapped = residency_.map_to(*chunks_[i], frames_[layout.frame_of[i]]); !mapped)
+      return mapped;
+  std::vector<Chunk*> sorted = chunks_;
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Chunk* a, const Chunk* b) { return a->address < b->address; });
+  for (std::size_t i = 0; i < sorted.size();) {
+    const Address start = sorted[i]->address;
+    Address end = start;
+    for (; i < sorted.size() && sorted[i]->address == end; ++i) end = end + sorted[i]->bytes;
+    if (const auto granted = device_.set_access(start, end - start); !granted) return granted;
+  }
+  return Done{};
+}
+
+Status AliasMode::dismantle() {
+  Status outcome = Done{};
+  for (Chunk* chunk : chunks_)
+    if (chunk->frame != nullptr)
+      if (const auto gone = residency_.unmap_from_frame(*chunk); !gone && outcome) outcome = gone;
+  for (const Frame& frame : frames_)
+    if (frame.handle != PhysicalHandle{}) pool_.give_back(frame.handle, frame.bytes);
+  frames_.clear();
+  phases_.clear();
+  return outcome;
+}
+
+// --- in an iteration
+
+bool AliasMode::held(const Chunk& chunk, std::size_t phase, std::int32_t position) const {
+  const auto found = index_.find(&chunk);
+  if (found == index_.end()) return false;
+  const auto& in = held_[found->second].in[phase];
+  return std::any_of(in.begin(), in.end(),
+                     [&](const LayoutSpan& span) { return span.from <= position && position <= span.to; });
+}
+
+// False: what is there would be lost.
+bool AliasMode::begin_tenancy(Chunk& chunk) {
+  Frame& frame = *chunk.frame;
+  if (frame.tenant != nullptr) {
+    const Chunk& before = *frame.tenant;
+    if (before.pins > 0 || (before.live && !before.host_valid && !before.expendable)) return false;
+    chunk.before.add(before.uses);
+    chunk.uses.add(before.uses);
+  }
+  frame.tenant = &chunk;
+  return true;
+}
+
+bool AliasMode::admit(const Script* script, std::int32_t position,
+                      std::span<const tracker::Operand> operands) {
+  const std::size_t phase = index_of(script);
+  for (const tracker::Operand& operand : operands) {
+    if (!operand.managed) continue;
+    Range& range = *static_cast<Range*>(operand.backing);
+    const std::uint64_t end = operand.offset + operand.bytes;
+    auto chunk = std::partition_point(range.chunks.begin(), range.chunks.end(),
+                                      [&](const Chunk& c) { return c.offset + c.bytes <= operand.offset; });
+    for (; chunk != range.chunks.end() && chunk->offset < end; ++chunk) {
+      if (chunk->frame == nullptr) continue;
+      if (chunk->frame->tenant == &*chunk) {
+        chunk->stale = false;  // sent away, and nobody came
+        continue;
+      }
+      if (phase == phases_.size() || !held(*chunk, phase, position) || !begin_tenancy(*chunk)) return false;
+    }
+  }
+  return true;
+}
+
+Result<bool> AliasMode::fetch(const Script* script, std::int32_t position, Chunk& chunk) {
+  if (chunk.frame->tenant == &chunk) {
+    chunk.stale = false;
+    return true;
+  }
+  const std::size_t phase = index_of(script);
+  if (phase == phases_.size() || !held(chunk, phase, position) || !begin_tenancy(chunk)) return false;
+  if (!chunk.stale) return true;
+  if (const auto fetched = residency_.fetch(chunk); !fetched) return fetched.error();
+  return true;
+}
+
+}  // namespace pooch::runtime

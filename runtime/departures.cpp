@@ -1,0 +1,106 @@
+#include "runtime/departures.h"
+
+#include <algorithm>
+
+#include "runtime/host_wait.h"
+
+namespace pooch::runtime {
+
+void Departures::forget(const Range& range) {
+  if (range.chunks.empty()) return;
+  const Chunk *first = &range.chunks.front(), *last = &range.chunks.back();
+  std::erase_if(leaving_, [&](const Chunk* chunk) { return chunk >= first && chunk <= last; });
+}
+
+// Whatever has finished, wherever it stands: dead content need not wait behind copies.
+Status Departures::take_finished(std::uint64_t bytes) {
+  unfinished_.clear();
+  for (auto it = leaving_.begin(); it != leaving_.end() && pool_.available() < bytes;) {
+    Chunk& chunk = **it;
+    // Taken back meanwhile, or in the middle of a call that blocks.
+    if (chunk.state != ChunkState::evicting || chunk.pins > 0) {
+      it = leaving_.erase(it);
+      continue;
+    }
+    const auto finished = is_finished(chunk.uses);
+    if (!finished) return finished.error();
+    if (!*finished) {
+      ++it;
+      continue;
+    }
+    it = leaving_.erase(it);
+    if (const auto gone = residency_.finish_eviction(chunk); !gone) return gone;
+  }
+  return Done{};
+}
+
+Status Departures::take_matching(const std::vector<ChunkUse>& uses) {
+  lacking_.clear();
+  for (const ChunkUse& use : uses)
+    if (use.chunk->state != ChunkState::resident && use.chunk->state != ChunkState::evicting)
+      ++lacking_[use.chunk->bytes];
+  std::size_t lacking = 0;
+  for (auto& [bytes, count] : lacking_) lacking += count -= std::min(count, pool_.free_handles(bytes));
+  unfinished_.clear();
+  for (auto it = leaving_.begin(); it != leaving_.end() && lacking > 0;) {
+    Chunk& chunk = **it;
+    const auto wanted = lacking_.find(chunk.bytes);
+    if (wanted == lacking_.end() || wanted->second == 0 || chunk.state != ChunkState::evicting || chunk.pins > 0) {
+      ++it;
+      continue;
+    }
+    const auto finished = is_finished(chunk.uses);
+    if (!finished) return finished.error();
+    if (!*finished) {
+      ++it;
+      continue;
+    }
+    it = leaving_.erase(it);
+    if (const auto gone = residency_.finish_eviction(chunk); !gone) return gone;
+    --wanted->second;
+    --lacking;
+  }
+  return Done{};
+}
+
+// Asks the driver once per stream for what is behind something that has not finished.
+Result<bool> Departures::is_finished(const Marks& marks) {
+  for (const Mark& mark : marks) {
+    const auto behind = [&](const Mark& other) {
+      return other.stream == mark.stream && other.ticket <= mark.ticket;
+    };
+    if (std::any_of(unfinished_.begin(), unfinished_.end(), behind)) return false;
+    const auto finished = order_.finished(mark);
+    if (!finished) return finished.error();
+    if (*finished) continue;
+    unfinished_.push_back(mark);
+    return false;
+  }
+  return true;
+}
+
+Result<bool> Departures::reclaim(std::uint64_t bytes, Wait wait, std::unique_lock<std::mutex>& lock) {
+  while (pool_.available() < bytes) {
+    if (waiting_) {
+      if (wait == Wait::no) return false;
+      waited_.wait(lock);
+      continue;
+    }
+    if (const auto taken = take_finished(bytes); !taken) return taken.error();
+    if (pool_.available() >= bytes) break;
+    if (leaving_.empty() || wait == Wait::no) return false;
+    // Waiting could mean waiting for the program, which waits for us.
+    const auto blocked = order_.host_blocked();
+    if (!blocked) return blocked.error();
+    if (*blocked) return false;
+    waiting_ = true;
+    ++waits_;
+    const Status outcome = await(device_, order_, leaving_.front()->uses, lock);
+    waiting_ = false;
+    waited_.notify_all();
+    if (!outcome) return outcome.error();
+  }
+  return true;
+}
+
+}  // namespace pooch::runtime

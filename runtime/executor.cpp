@@ -1,0 +1,318 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+
+#include "core/log.h"
+
+namespace pooch::runtime {
+
+// --- plans
+
+Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known,
+                       double out_us_per_byte) {
+  auto script = Script::compile(plan, known, out_us_per_byte);
+  if (!script) return script.error();
+  if (scripts_.contains(phase)) return Error{ErrorCode::invalid_argument, "the phase has its plan already"};
+  scripts_.emplace(phase, Adopted{std::make_unique<const Script>(std::move(*script)), known,
+                                  plan.backing == Backing::alias});
+  return Done{};
+}
+
+const Script* Executor::script_of(tracker::PhaseIndex phase) const {
+  const auto found = scripts_.find(phase);
+  return found == scripts_.end() ? nullptr : found->second.script.get();
+}
+
+void Executor::enter(const Script& script, tracker::StepIndex start) {
+  fallbacks_before_ = parts_.placement.fallbacks() - counts_.unplanned;
+  nvtx_iterations_.begin(script.plan().phase);
+  // Every point may be asked for, and exactly.
+  parts_.order.set_eager(true);
+  script_ = &script;
+  start_ = start;
+  position_ = 0;
+  next_action_ = 0;
+  next_replay_ = 0;
+  dropped_ = 0;
+  maps_.assign(script.maps().size(), {});
+  kept_.clear();
+  pending_.clear();
+  slot_ranges_.resize(script.slots().size(), nullptr);
+  // The phase turned out to be another one than was expected: what its ops so far touched.
+  const tracker::StepIndex now = parts_.tracker.steps();
+  from_the_start_ = now == start;
+  for (tracker::StepIndex step = start; step < now; ++step) {
+    if (!parts_.tracker.log().has(step)) continue;
+    bind(static_cast<std::int32_t>(step - start), parts_.tracker.log().operands(step));
+  }
+}
+
+void Executor::bind(std::int32_t position, std::span<const tracker::Operand> operands) {
+  for (const Script::Touch& touch : script_->first_touch(position)) {
+    const tracker::Operand& operand = operands[touch.operand];
+    // Of an op in the past: its allocation may be gone.
+    const tracker::Allocation* allocation = parts_.tracker.allocations().starting_at(operand.base);
+    if (!operand.managed || allocation == nullptr || allocation->id != operand.allocation) continue;
+    maps_[touch.map] = {static_cast<Range*>(operand.backing), operand.allocation, false};
+    for (Chunk& chunk : maps_[touch.map].range->chunks) chunk.name = script_->names()[touch.map];
+  }
+}
+
+// What was dropped is made again while all that it needs is still there.
+Status Executor::leave(std::unique_lock<std::mutex>& lock) {
+  if (trace_ != nullptr) trace_->instant("plan left");
+  nvtx::mark("plan left");
+  ++counts_.left;
+  log::info("the plan of phase {} is left at op {}", script_->plan().phase, parts_.tracker.steps() - start_);
+  pending_.clear();
+  if (const auto apart = dismantle(lock); !apart) return apart;
+  for (std::uint32_t i = next_replay_; i < script_->replays().size() && dropped_ > 0; ++i) {
+    const auto kept = kept_.find(script_->replays()[i].position);
+    if (kept == kept_.end()) continue;
+    if (const auto made = replay(i, kept->second.stream, lock); !made) return made;
+  }
+  stop_following();
+  return Done{};
+}
+
+void Executor::stop_following() {
+  counts_.unplanned = parts_.placement.fallbacks() - fallbacks_before_;
+  script_ = nullptr;
+  nvtx_iterations_.end();
+}
+
+void Executor::finish() {
+  if (from_the_start_) ++counts_.planned_iterations;
+  pending_.clear();
+  stop_following();
+}
+
+// --- ops
+
+Result<std::optional<std::int32_t>> Executor::before(const tracker::Op& op, StreamHandle stream,
+                                                     std::unique_lock<std::mutex>& lock) {
+  using Position = std::optional<std::int32_t>;
+  if (scripts_.empty()) return Position{};
+  if (!op.step) {
+    if (dropped_ > 0 && touches_dropped(op.operands))
+      if (const auto left = leave(lock); !left) return left.error();
+    const auto position = script_ == nullptr ? 0 : static_cast<std::int32_t>(parts_.tracker.steps() - start_);
+    if (const auto admitted = admit(position, op.operands, lock); !admitted) return admitted.error();
+    return Position{};
+  }
+  for (;;) {
+    const auto where = parts_.tracker.expect(op);
+    const Script* const wanted = where ? script_of(where->phase) : nullptr;
+    if (script_ != nullptr && (wanted != script_ || where->start != start_)) {
+      if (const auto left = leave(lock); !left) return left.error();
+      continue;  // a host wait may have let other ops in
+    }
+    const tracker::StepIndex steps = parts_.tracker.steps();
+    if (script_ == nullptr)
+      if (const auto settled = settle_mappings(wanted, lock); !settled) return settled.error();
+    if (parts_.tracker.steps() != steps) continue;
+    if (wanted == nullptr) return Position{};
+    if (script_ == nullptr) enter(*wanted, where->start);
+    const auto position = static_cast<std::int32_t>(parts_.tracker.steps() - start_);
+    const tracker::StepIndex now = parts_.tracker.steps();
+    if (const auto acted = act_before(position, op, stream, lock); !acted) return acted.error();
+    if (parts_.tracker.steps() == now && script_ == wanted) return Position{position};
+  }
+}
+
+Status Executor::act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream,
+                            std::unique_lock<std::mutex>& lock) {
+  if (position_ != position) position_ = position, next_action_ = 0;
+  const Script* const script = script_;
+  const auto actions = script->before(position);
+  while (script_ == script && position_ == position && next_action_ < actions.size()) {
+    const ScriptAction action = actions[next_action_++];
+    if (action.kind == PlanAction::Kind::prefetch) {
+      pending_.push_back(action.subject);
+      if (const auto fetched = fetch_pending(Departures::Wait::no, lock); !fetched) return fetched;
+    } else {
+      next_replay_ = action.subject + 1;
+      if (const auto made = replay(action.subject, stream, lock); !made) return made;
+    }
+  }
+  // Memory that came free since an earlier op goes to prefetches first.
+  const auto wait = awaits_fetch(op.operands) ? Departures::Wait::yes : Departures::Wait::no;
+  if (const auto fetched = fetch_pending(wait, lock); !fetched) return fetched;
+  return admit(position, op.operands, lock);
+}
+
+bool Executor::awaits_fetch(std::span<const tracker::Operand> operands) const {
+  return std::any_of(pending_.begin(), pending_.end(), [&](std::uint32_t map) {
+    return std::any_of(operands.begin(), operands.end(), [&](const tracker::Operand& operand) {
+      return operand.allocation == maps_[map].allocation;
+    });
+  });
+}
+
+// In the plan's order: a later prefetch must not take the memory of an earlier one.
+Status Executor::fetch_pending(Departures::Wait wait, std::unique_lock<std::mutex>& lock) {
+  while (!pending_.empty()) {
+    const Bound& bound = maps_[pending_.front()];
+    if (const auto fetched = fetch_aliased(pending_.front(), position_, lock); !fetched) return fetched;
+    uses_.clear();
+    std::uint64_t bytes = 0;
+    if (bound.range != nullptr) {
+      for (Chunk& chunk : bound.range->chunks) {
+        if (chunk.frame != nullptr) continue;
+        if (chunk.state == ChunkState::evicting && !bound.dropped) chunk.state = ChunkState::resident;
+        if (chunk.state != ChunkState::evicted) continue;
+        uses_.push_back({&chunk, true, false});
+        bytes += chunk.bytes;
+      }
+    }
+    if (uses_.empty()) {
+      pending_.pop_front();
+      continue;
+    }
+    if (const auto taken = parts_.departures.take_matching(uses_); !taken) return taken;
+    if (parts_.pool.available() < bytes) {
+      const auto reclaimed = parts_.departures.reclaim(bytes, wait, lock);
+      if (!reclaimed) return reclaimed.error();
+      if (!*reclaimed) return Done{};  // later, or by the op itself
+      continue;
+    }
+    const nvtx::Range range(nvtx::Category::prefetch, script_->names()[pending_.front()]);
+    const auto resident = parts_.residency.make_resident(uses_);
+    if (!resident && resident.error().code != ErrorCode::out_of_memory) return resident;
+    const std::uint64_t now = parts_.placement.tick();
+    for (const ChunkUse& use : uses_) use.chunk->last_use = now;
+    pending_.pop_front();
+  }
+  return Done{};
+}
+
+void Executor::keep(std::int32_t position, const Call& call, const tracker::Op& op,
+                    std::unique_ptr<Replay> replay) {
+  if (replay == nullptr) return;
+  Kept kept;
+  kept.replay = std::move(replay);
+  kept.operands = op.operands;
+  kept.stream = call.stream;
+  kept.function = call.function;
+  for (const Access& access : call.accesses) {
+    kept.accesses.push_back(access.address);
+    const auto same = [&](const tracker::Operand& o) { return o.base + o.offset == access.address; };
+    const auto found = std::find_if(op.operands.begin(), op.operands.end(), same);
+    kept.operand_of.push_back(static_cast<std::uint32_t>(found - op.operands.begin()));
+  }
+  kept_.insert_or_assign(position, std::move(kept));
+  ++counts_.kept_calls;
+}
+
+Status Executor::after(std::int32_t position, const tracker::Op& op) {
+  if (script_ == nullptr || start_ + static_cast<std::uint64_t>(position) + 1 != parts_.tracker.steps())
+    return Done{};
+  bind(position, op.operands);
+  for (const ScriptAction& action : script_->after(position)) {
+    const Status done = action.kind == PlanAction::Kind::evict ? evict(action.subject) : drop(action.subject);
+    if (!done) return done;
+  }
+  if (position + 1 == script_->positions()) finish();
+  return Done{};
+}
+
+Status Executor::evict(std::uint32_t map) {
+  const Bound& bound = maps_[map];
+  if (bound.range == nullptr) return Done{};
+  const nvtx::Range range(nvtx::Category::evict, script_->names()[map]);
+  for (Chunk& chunk : bound.range->chunks) {
+    const ScriptMap& planned = script_->maps()[map];
+    if (planned.of == MapClass::swap && chunk.offset + chunk.occupied > planned.moved) break;
+    if (chunk.state != ChunkState::resident || chunk.pins > 0 || chunk.stale || chunk.occupied == 0) continue;
+    if (chunk.frame != nullptr) {
+      // Where there is no room on the host, whoever comes next to the frame finds it occupied: see `admit`.
+      const auto saved = parts_.residency.save(chunk);
+      if (!saved && saved.error().code != ErrorCode::out_of_memory) return saved;
+      chunk.stale = saved && chunk.live;
+      continue;
+    }
+    if (const auto begun = parts_.residency.begin_eviction(chunk); !begun) {
+      // No host memory: it stays, and whoever lacks its memory asks Demand.
+      if (begun.error().code == ErrorCode::out_of_memory) break;
+      return begun;
+    }
+    parts_.departures.add(chunk);
+  }
+  return Done{};
+}
+
+bool Executor::can_be_made_again(const ScriptMap& map) const {
+  return !map.chain.empty() && std::all_of(map.chain.begin(), map.chain.end(), [&](std::uint32_t index) {
+    return index >= next_replay_ && kept_.contains(script_->replays()[index].position);
+  });
+}
+
+Status Executor::drop(std::uint32_t map) {
+  Bound& bound = maps_[map];
+  if (bound.range == nullptr) return Done{};
+  if (!can_be_made_again(script_->maps()[map])) return evict(map);
+  bound.dropped = true;
+  ++dropped_;
+  for (Chunk& chunk : bound.range->chunks) {
+    if (chunk.state != ChunkState::resident || chunk.pins > 0 || chunk.occupied == 0) continue;
+    if (chunk.frame != nullptr) {
+      parts_.residency.drop_host_copy(chunk);
+      chunk.expendable = true;
+      continue;
+    }
+    parts_.residency.begin_drop(chunk);
+    parts_.departures.add(chunk);
+  }
+  return Done{};
+}
+
+// --- what the plan does not foresee
+
+bool Executor::touches_dropped(std::span<const tracker::Operand> operands) const {
+  return std::any_of(operands.begin(), operands.end(), [&](const tracker::Operand& operand) {
+    return std::any_of(maps_.begin(), maps_.end(), [&](const Bound& bound) {
+      return bound.dropped && bound.allocation == operand.allocation;
+    });
+  });
+}
+
+// Does a replay that is still to come read the allocation?
+bool Executor::feeds_dropped(AllocationId allocation) const {
+  for (std::uint32_t i = next_replay_; i < script_->replays().size(); ++i) {
+    const ScriptReplay& step = script_->replays()[i];
+    if (!serves_dropped(step)) continue;
+    const auto kept = kept_.find(step.position);
+    if (kept == kept_.end()) continue;
+    for (std::size_t o = 0; o < kept->second.operands.size(); ++o)
+      if (step.operands[o].kind == ReplayPlace::Kind::original &&
+          kept->second.operands[o].allocation == allocation)
+        return true;
+  }
+  return false;
+}
+
+Status Executor::freeing(const Range& range, AllocationId allocation, std::unique_lock<std::mutex>& lock) {
+  if (script_ != nullptr) {
+    for (Bound& bound : maps_) {
+      if (bound.allocation != allocation || bound.range == nullptr) continue;
+      if (bound.dropped) --dropped_;
+      bound = {};
+    }
+    if (dropped_ > 0 && feeds_dropped(allocation))
+      if (const auto left = leave(lock); !left) return left;
+  }
+  parts_.departures.forget(range);
+  return Done{};
+}
+
+Status Executor::freed(Range& range) {
+  if (scripts_.empty()) return Done{};
+  for (Chunk& chunk : range.chunks) {
+    if (chunk.state != ChunkState::resident || chunk.pins > 0 || chunk.frame != nullptr) continue;
+    if (const auto begun = parts_.residency.begin_eviction(chunk); !begun) return begun;
+    parts_.departures.add(chunk);
+  }
+  return Done{};
+}
+
+}  // namespace pooch::runtime

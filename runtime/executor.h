@@ -1,0 +1,182 @@
+// Follows plans: evicts, prefetches, drops and replays at the positions that they name.
+//
+//            boundary, and the phase has a plan
+//   idle  ------------------------------------->  following  --- last op --->  idle
+//     ^                                              | an op that the plan does not expect, before it
+//     launches:
+//     +------------- what was dropped is replayed ---+ demand mode until the next boundary
+//
+// Ops are matched by key before they launch. Nothing here guesses: what a plan wants and cannot be had (no
+// host memory, a call that cannot be kept) is left undone, and Demand serves what is missing.
+//
+// Not thread-safe: the session's mutex guards it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/call.h"
+#include "core/device.h"
+#include "core/replay.h"
+#include "runtime/address_space.h"
+#include "runtime/alias.h"
+#include "runtime/departures.h"
+#include "runtime/nvtx.h"
+#include "runtime/placement.h"
+#include "runtime/residency.h"
+#include "runtime/script.h"
+#include "runtime/stream_order.h"
+#include "runtime/trace.h"
+#include "tracker/tracker.h"
+
+namespace pooch::runtime {
+
+struct ExecutorCounts {
+  std::uint64_t planned_iterations = 0;  // followed from their first op to their last
+  std::uint64_t left = 0;                // plans left at an op that they did not expect
+  std::uint64_t replays = 0;
+  std::uint64_t kept_calls = 0;
+  std::uint64_t aliased = 0;    // times that alias mode was begun
+  std::uint64_t unplanned = 0;  // times that Demand was asked for memory while a plan was followed
+};
+
+class Executor {
+ public:
+  struct Parts {
+    StreamOrder& order;
+    HandlePool& pool;
+    Residency& residency;
+    Departures& departures;
+    Placement& placement;
+    AddressSpace& temporaries;  // addresses for the temporary memory of replays
+    const tracker::Tracker& tracker;
+    Device& device;
+  };
+  explicit Executor(const Parts& parts)
+      : parts_(parts), alias_(parts.device, parts.order, parts.pool, parts.residency, parts.departures) {}
+  // What is done is shown in the timeline from now on; nullptr: in none.
+  void show_in(Trace* trace) { trace_ = trace; }
+
+  // The plan is followed from the phase's next iteration on. Error invalid_argument: it is not of this phase.
+  Status adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known, double out_us_per_byte);
+  // The phase's plan could not be laid out: it is given up, and a plan for so many bytes less is wanted. 0:
+  // it could, or was not tried.
+  std::uint64_t withdraw_for_layout(tracker::PhaseIndex phase);
+  bool has_plan(tracker::PhaseIndex phase) const { return scripts_.contains(phase); }
+
+  // An op is about to be launched in `stream`: does what comes before it. Its position where a plan is
+  // followed. May release `lock` and take it again. Error: content that the op may need cannot be made again;
+  // the op must not run.
+  Result<std::optional<std::int32_t>> before(const tracker::Op& op, StreamHandle stream,
+                                             std::unique_lock<std::mutex>& lock);
+  // Will the plan replay the op at this position?
+  bool wants_copy(std::int32_t position) const { return script_ != nullptr && script_->keeps(position); }
+  void keep(std::int32_t position, const Call& call, const tracker::Op& op, std::unique_ptr<Replay> replay);
+  // The op at this position was launched.
+  Status after(std::int32_t position, const tracker::Op& op);
+
+  // Private mappings for everything, so that Demand can move it; nothing where that is so already. Error: the
+  // program itself holds up a stream.
+  Status dismantle(std::unique_lock<std::mutex>& lock);
+  bool aliased() const { return alias_.built(); }
+
+  // The allocation is about to end. Error: as for `before`.
+  Status freeing(const Range& range, AllocationId allocation, std::unique_lock<std::mutex>& lock);
+
+  // The allocation has ended: its memory is the next to serve elsewhere.
+  Status freed(Range& range);
+
+  ExecutorCounts counts() const {
+    ExecutorCounts counts = counts_;
+    if (script_ != nullptr) counts.unplanned = parts_.placement.fallbacks() - fallbacks_before_;
+    return counts;
+  }
+
+ private:
+  // A map of the script in this iteration.
+  struct Bound {
+    Range* range = nullptr;
+    AllocationId allocation{};
+    bool dropped = false;
+  };
+  // A call of this iteration that will be replayed.
+  struct Kept {
+    std::unique_ptr<Replay> replay;
+    std::vector<tracker::Operand> operands;
+    std::vector<Address> accesses;          // of the call
+    std::vector<std::uint32_t> operand_of;  // by access: index of the operand, or none
+    StreamHandle stream{};
+    std::string_view function;
+  };
+
+  struct Adopted {
+    std::unique_ptr<const Script> script;
+    KnownPhase known;
+    bool alias = false;           // to be had in alias mode
+    std::uint64_t shortfall = 0;  // bytes that its layout lacked
+  };
+  const Script* script_of(tracker::PhaseIndex phase) const;
+  Status idle(std::unique_lock<std::mutex>& lock);
+  Status settle_mappings(const Script* wanted, std::unique_lock<std::mutex>& lock);
+  Status build_alias(std::unique_lock<std::mutex>& lock);
+  AliasPhase alias_phase(const Adopted& adopted);
+  Status admit(std::int32_t position, std::span<const tracker::Operand> operands,
+               std::unique_lock<std::mutex>& lock);
+  Status fetch_aliased(std::uint32_t map, std::int32_t position, std::unique_lock<std::mutex>& lock);
+  void enter(const Script& script, tracker::StepIndex start);
+  void bind(std::int32_t position, std::span<const tracker::Operand> operands);
+  Status leave(std::unique_lock<std::mutex>& lock);
+  void finish();
+  void stop_following();
+
+  Status act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream,
+                    std::unique_lock<std::mutex>& lock);
+  Status evict(std::uint32_t map);
+  Status drop(std::uint32_t map);
+  bool can_be_made_again(const ScriptMap& map) const;
+  bool awaits_fetch(std::span<const tracker::Operand> operands) const;
+  Status fetch_pending(Departures::Wait wait, std::unique_lock<std::mutex>& lock);
+  bool touches_dropped(std::span<const tracker::Operand> operands) const;
+  bool feeds_dropped(AllocationId allocation) const;
+
+  // executor_replay.cpp
+  bool serves_dropped(const ScriptReplay& replay) const;
+  Status replay(std::uint32_t index, StreamHandle stream, std::unique_lock<std::mutex>& lock);
+  Result<Address> slot_address(std::uint32_t slot);
+  void end_slots(const ScriptReplay& replay);
+  void settle_restored(std::uint32_t index);
+
+  Parts parts_;
+  std::map<tracker::PhaseIndex, Adopted> scripts_;
+  AliasMode alias_;
+
+  // Of the iteration that follows a plan.
+  const Script* script_ = nullptr;
+  tracker::StepIndex start_ = 0;
+  std::int32_t position_ = 0;    // whose actions `next_action_` counts
+  std::size_t next_action_ = 0;  // of those before it
+  bool from_the_start_ = false;  // the plan was followed since the first op
+  std::uint32_t next_replay_ = 0;
+  std::size_t dropped_ = 0;  // maps
+  std::vector<Bound> maps_;
+  std::map<std::int32_t, Kept> kept_;  // by position
+  std::deque<std::uint32_t> pending_;  // maps whose prefetch waits for memory, in the plan's order
+  std::vector<Range*> slot_ranges_;    // by slot, where it exists now
+  Range* small_slots_ = nullptr;       // memory for small slots; stays
+
+  std::vector<ChunkUse> uses_;  // reused storage
+  std::vector<tracker::Operand> moved_;
+  std::vector<Address> addresses_;
+  Trace* trace_ = nullptr;
+  nvtx::Iterations nvtx_iterations_;
+  ExecutorCounts counts_;
+  std::uint64_t fallbacks_before_ = 0;  // placement's, without those of iterations that followed a plan
+};
+
+}  // namespace pooch::runtime

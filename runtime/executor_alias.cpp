@@ -1,0 +1,106 @@
+// When plans are carried out in alias mode, and when not.
+#include "core/log.h"
+#include "runtime/executor.h"
+
+namespace pooch::runtime {
+namespace {
+
+// Room beside what a layout is known to lack: another plan loses a little elsewhere.
+constexpr std::uint64_t slack = 16 * MiB;
+// A program that keeps doing what the layout does not foresee is better served without one.
+constexpr std::uint64_t most_attempts = 8;
+
+}  // namespace
+
+// The host waits for the device. Error: it could wait for the program itself.
+Status Executor::idle(std::unique_lock<std::mutex>& lock) {
+  const auto blocked = parts_.order.host_blocked();
+  if (!blocked) return blocked.error();
+  if (*blocked)
+    return Error{ErrorCode::internal, "the program holds up a stream while memory has to be rearranged"};
+  lock.unlock();
+  const Status done = parts_.device.synchronize_all();
+  lock.lock();
+  return done;
+}
+
+Status Executor::dismantle(std::unique_lock<std::mutex>& lock) {
+  while (alias_.built()) {
+    const std::uint64_t placements = parts_.placement.clock();
+    if (const auto waited = idle(lock); !waited) return waited;
+    if (!alias_.built() || parts_.placement.clock() != placements) continue;  // another thread was here
+    if (const auto apart = alias_.dismantle(); !apart) return apart;
+  }
+  return Done{};
+}
+
+// Before an iteration: the mappings that its plan wants.
+Status Executor::settle_mappings(const Script* wanted, std::unique_lock<std::mutex>& lock) {
+  if (wanted != nullptr && alias_.serves(*wanted)) return Done{};
+  if (const auto apart = dismantle(lock); !apart) return apart;
+  if (wanted == nullptr) return Done{};
+  for (const auto& [phase, adopted] : scripts_)
+    if (adopted.script.get() == wanted && adopted.alias) return build_alias(lock);
+  return Done{};
+}
+
+Status Executor::build_alias(std::unique_lock<std::mutex>& lock) {
+  if (counts_.aliased >= most_attempts) return Done{};
+  const tracker::StepIndex steps = parts_.tracker.steps();
+  if (!idle(lock)) return Done{};
+  if (parts_.tracker.steps() != steps) return Done{};
+  std::vector<AliasPhase> phases;
+  for (const auto& [phase, adopted] : scripts_)
+    if (adopted.alias) phases.push_back(alias_phase(adopted));
+  ++counts_.aliased;
+  const auto built = alias_.build(std::move(phases), lock);
+  if (built) {
+    log::info("alias mode: {} chunks in {} pieces of memory", alias_.chunks(), alias_.frames());
+    return Done{};
+  }
+  log::info("no alias mode: {}", built.error().message);
+  for (auto& [phase, adopted] : scripts_) adopted.alias = false, adopted.shortfall = alias_.shortfall();
+  return built.error().code == ErrorCode::out_of_memory ? Status(Done{}) : built;
+}
+
+std::uint64_t Executor::withdraw_for_layout(tracker::PhaseIndex phase) {
+  const auto found = scripts_.find(phase);
+  if (found == scripts_.end() || found->second.shortfall == 0 || found->second.script.get() == script_)
+    return 0;
+  const std::uint64_t more = found->second.shortfall + slack;
+  scripts_.erase(found);
+  return more;
+}
+
+AliasPhase Executor::alias_phase(const Adopted& adopted) {
+  AliasPhase made{adopted.script.get(), &adopted.known, {}, {}};
+  for (std::size_t b = 0; b < adopted.known.bases.size(); ++b) {
+    Range* const range = adopted.known.fixed[b] ? parts_.residency.find(adopted.known.bases[b]) : nullptr;
+    const bool fits = range != nullptr && range->bytes >= adopted.known.profile.buffers[b].bytes;
+    made.ranges.push_back(fits ? range : nullptr);
+    const ProfileBuffer& buffer = adopted.known.profile.buffers[b];
+    if (!fits && buffer.managed && buffer.from > 0) made.comes += round_up(buffer.bytes, page);
+  }
+  return made;
+}
+
+// The layout has a place for each of the operands now, or there is no layout any more.
+Status Executor::admit(std::int32_t position, std::span<const tracker::Operand> operands,
+                       std::unique_lock<std::mutex>& lock) {
+  if (!alias_.built() || alias_.admit(script_, position, operands)) return Done{};
+  log::info("alias mode ends at op {}", position);
+  return dismantle(lock);
+}
+
+Status Executor::fetch_aliased(std::uint32_t map, std::int32_t position, std::unique_lock<std::mutex>& lock) {
+  if (!alias_.built() || maps_[map].range == nullptr) return Done{};
+  for (Chunk& chunk : maps_[map].range->chunks) {
+    if (chunk.frame == nullptr || !chunk.stale) continue;
+    const auto fetched = alias_.fetch(script_, position, chunk);
+    if (!fetched) return fetched.error();
+    if (!*fetched) return dismantle(lock);
+  }
+  return Done{};
+}
+
+}  // namespace pooch::runtime

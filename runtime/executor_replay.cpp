@@ -1,0 +1,104 @@
+// Making again what was dropped: where every operand of a kept call lies this time, and the call itself.
+#include <algorithm>
+
+#include "runtime/executor.h"
+
+namespace pooch::runtime {
+
+bool Executor::serves_dropped(const ScriptReplay& replay) const {
+  return std::any_of(replay.serves.begin(), replay.serves.end(),
+                     [&](std::uint32_t map) { return maps_[map].dropped; });
+}
+
+// Temporary memory comes and goes in the same order in every iteration, so its addresses repeat and mostly
+// are mapped still.
+Result<Address> Executor::slot_address(std::uint32_t slot) {
+  const ReplaySlot& wanted = script_->slots()[slot];
+  Range*& range = wanted.small ? small_slots_ : slot_ranges_[slot];
+  if (wanted.small && range != nullptr && range->bytes < script_->small_bytes()) range = nullptr;  // outgrown
+  if (range == nullptr) {
+    const std::uint64_t bytes = wanted.small ? script_->small_bytes() : wanted.bytes;
+    const auto address = parts_.temporaries.allocate(round_up(bytes, page));
+    if (!address)
+      return Error{ErrorCode::out_of_memory, "the address space for temporary memory is exhausted"};
+    range = &parts_.residency.open(*address, round_up(bytes, page), AllocationId::none, bytes);
+  }
+  return range->base + (wanted.small ? wanted.offset : 0);
+}
+
+void Executor::end_slots(const ScriptReplay& step) {
+  for (const std::uint32_t slot : step.ends) {
+    Range*& range = slot_ranges_[slot];
+    if (range == nullptr) continue;
+    parts_.departures.forget(*range);
+    parts_.residency.close(*range, {});
+    parts_.temporaries.free(range->base, range->bytes);
+    range = nullptr;
+  }
+}
+
+Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lock<std::mutex>& lock) {
+  const ScriptReplay& step = script_->replays()[index];
+  const auto found = kept_.find(step.position);
+  if (!serves_dropped(step) || found == kept_.end()) {
+    end_slots(step);
+    return Done{};
+  }
+  const Kept& kept = found->second;
+  moved_ = kept.operands;
+  for (std::size_t o = 0; o < moved_.size(); ++o) {
+    const ReplayPlace& place = step.operands[o];
+    if (place.kind == ReplayPlace::Kind::original) continue;
+    const auto address = slot_address(place.slot);
+    if (!address) return address.error();
+    const ReplaySlot& slot = script_->slots()[place.slot];
+    Range* const range = slot.small ? small_slots_ : slot_ranges_[place.slot];
+    // Offsets within a small operand's buffer are kept as well.
+    moved_[o].base = range->base;
+    moved_[o].offset += slot.small ? slot.offset : 0;
+    moved_[o].managed = true;
+    moved_[o].backing = range;
+  }
+  if (const auto admitted = admit(position_, moved_, lock); !admitted) return admitted;
+  if (const auto placed = parts_.placement.place(kept.function, moved_, uses_, lock); !placed) return placed;
+  const StreamIndex in = parts_.order.index(stream);
+  for (const ChunkUse& use : uses_)
+    if (const auto followed = parts_.order.follow(in, use.chunk->before); !followed) return followed;
+  addresses_.clear();
+  for (std::size_t a = 0; a < kept.accesses.size(); ++a) {
+    const std::uint32_t o = kept.operand_of[a];
+    addresses_.push_back(o < moved_.size() ? moved_[o].base + moved_[o].offset : kept.accesses[a]);
+  }
+  const nvtx::Range range(nvtx::Category::replay, kept.function);
+  const auto shown = trace_ == nullptr
+                         ? Trace::none
+                         : trace_->begin({TraceTrack::replays, kept.function, stream, step.position});
+  if (const auto run = kept.replay->run(addresses_, stream); !run) return run;
+  if (trace_ != nullptr) trace_->end(shown);
+  ++counts_.replays;
+  const auto mark = parts_.order.launched(in);
+  if (!mark) return mark.error();
+  parts_.residency.used(uses_, *mark, parts_.placement.clock());
+  for (const ChunkUse& use : uses_)
+    if (use.changes && use.chunk->occupied > 0) use.chunk->live = true;
+  settle_restored(index);
+  end_slots(step);
+  return Done{};
+}
+
+// A map is back when the last replay has written into it.
+void Executor::settle_restored(std::uint32_t index) {
+  for (const std::uint32_t map : script_->replays()[index].restores) {
+    if (!maps_[map].dropped) continue;
+    const auto& chain = script_->maps()[map].chain;
+    const bool more = std::any_of(chain.begin(), chain.end(), [&](std::uint32_t later) {
+      const auto& restores = script_->replays()[later].restores;
+      return later > index && std::find(restores.begin(), restores.end(), map) != restores.end();
+    });
+    if (more) continue;
+    maps_[map].dropped = false;
+    --dropped_;
+  }
+}
+
+}  // namespace pooch::runtime

@@ -1,0 +1,40 @@
+// Which chunks share a piece of physical memory: chunks whose times on the device do not meet may, and every
+// chunk keeps its piece for good. Interval colouring, for intervals with holes (a map that is away in
+// between) and per size, first come first served; in practice within 1 % of the most that is on the device at
+// once.
+//
+// Who comes next waits until the content of the one before is safe on the host, so of the pieces that fit the
+// one is taken that is free the longest by then.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace pooch::runtime {
+
+// A stretch of time that a chunk is on the device.
+struct LayoutSpan {
+  std::int32_t from = 0, to = 0;     // positions, inclusive
+  double start_us = 0, free_us = 0;  // expected: first use or fetch; the copy to the host after it has ended
+};
+
+struct LayoutItem {
+  std::uint64_t bytes = 0;
+  std::vector<LayoutSpan> held;  // ascending
+};
+
+struct Layout {
+  std::vector<std::uint64_t> frames;    // bytes of each
+  std::vector<std::uint32_t> frame_of;  // by item
+  double wait_us = 0;                   // that the device is expected to wait at changes of tenants
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t frame : frames) sum += frame;
+    return sum;
+  }
+};
+
+// Takes more memory to avoid waits only within `limit` bytes; what it needs in any case it takes beyond.
+Layout lay_out(const std::vector<LayoutItem>& items, std::uint64_t limit);
+
+}  // namespace pooch::runtime

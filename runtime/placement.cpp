@@ -1,0 +1,64 @@
+#include "runtime/placement.h"
+
+#include <fmt/format.h>
+
+#include "core/bytes.h"
+
+namespace pooch::runtime {
+
+Status Placement::place(std::string_view what, std::span<const tracker::Operand> operands,
+                        std::vector<ChunkUse>& uses, std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    // A host wait lets other threads in: what was gathered before it no longer holds.
+    const std::uint64_t gathering = ++clock_;
+    uses.clear();
+    for (const tracker::Operand& o : operands)
+      if (o.managed)
+        residency_.gather(*static_cast<Range*>(o.backing), o.offset, o.bytes, o.effect, gathering, uses);
+    for (const ChunkUse& use : uses)
+      if (use.chunk->state == ChunkState::evicting) use.chunk->state = ChunkState::resident;
+    const std::uint64_t missing = Residency::missing(uses);
+    if (missing > 0)
+      if (const auto taken = departures_.take_matching(uses); !taken) return taken;
+    if (missing <= pool_.available()) {
+      const auto resident = residency_.make_resident(uses);
+      if (resident || resident.error().code != ErrorCode::out_of_memory) return resident;
+    }
+    std::uint64_t together = 0;
+    for (const ChunkUse& use : uses) together += use.chunk->bytes;
+    if (together > pool_.limit())
+      return Error{ErrorCode::out_of_memory,
+                   fmt::format("{} needs {} at once: the smallest cap that works is {} ({} MiB); it is {}",
+                               what, format_bytes(together), format_bytes(together + pool_.outside()),
+                               (together + pool_.outside()) / MiB, format_bytes(limits_.cap))};
+    if (const auto room = free_memory(missing, gathering, lock); !room) {
+      if (room.error().code != ErrorCode::out_of_memory) return room;
+      return Error{
+          ErrorCode::out_of_memory,
+          fmt::format("{} cannot have its operands on the device: {} (cap {}, host budget {})", what,
+                      room.error().message, format_bytes(limits_.cap), format_bytes(limits_.host_budget))};
+    }
+  }
+}
+
+// What is on its way out first, then what Demand picks.
+Status Placement::free_memory(std::uint64_t bytes, std::uint64_t gathering,
+                              std::unique_lock<std::mutex>& lock) {
+  if (bytes > pool_.available()) {
+    const auto reclaimed = departures_.reclaim(bytes, Departures::Wait::yes, lock);
+    if (!reclaimed) return reclaimed.error();
+    if (*reclaimed) return Done{};
+    ++fallbacks_;
+  }
+  const auto room = demand_.make_room(bytes, gathering, lock);
+  if (room || room.error().code != ErrorCode::out_of_memory || !last_resort_) return room;
+  const auto again = last_resort_(lock);
+  if (!again) return again.error();
+  return *again ? demand_.make_room(bytes, gathering, lock) : room;
+}
+
+Status Placement::make_room(std::uint64_t bytes, std::unique_lock<std::mutex>& lock) {
+  return free_memory(bytes, ++clock_, lock);
+}
+
+}  // namespace pooch::runtime

@@ -1,0 +1,56 @@
+// Brings the operands of an op onto the device, whatever it takes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/demand.h"
+#include "runtime/departures.h"
+#include "runtime/handle_pool.h"
+#include "runtime/memory_limits.h"
+#include "runtime/residency.h"
+#include "tracker/op_log.h"
+
+namespace pooch::runtime {
+
+class Placement {
+ public:
+  Placement(const Limits& limits, HandlePool& pool, Residency& residency, Departures& departures,
+            Demand& demand)
+      : limits_(limits), pool_(pool), residency_(residency), departures_(departures), demand_(demand) {}
+
+  // Lists in `uses` the chunks of the managed operands and makes them resident: with free memory, else with
+  // what is on its way out, else with what Demand picks. `lock` is released while the host waits. Error
+  // out_of_memory, to be shown: they cannot be had together; `what` names the op in it.
+  Status place(std::string_view what, std::span<const tracker::Operand> operands, std::vector<ChunkUse>& uses,
+               std::unique_lock<std::mutex>& lock);
+
+  // Frees memory until the pool has `bytes` available: likewise. Errors: out_of_memory, device.
+  Status make_room(std::uint64_t bytes, std::unique_lock<std::mutex>& lock);
+
+  // Placements so far: the clock of staleness.
+  std::uint64_t clock() const { return clock_; }
+  // Called where nothing else helps; true: try again.
+  void set_last_resort(std::function<Result<bool>(std::unique_lock<std::mutex>&)> resort) {
+    last_resort_ = std::move(resort);
+  }
+  std::uint64_t tick() { return ++clock_; }
+  std::uint64_t fallbacks() const { return fallbacks_; }  // times that Demand was asked
+
+ private:
+  Status free_memory(std::uint64_t bytes, std::uint64_t gathering, std::unique_lock<std::mutex>& lock);
+
+  const Limits& limits_;
+  HandlePool& pool_;
+  Residency& residency_;
+  Departures& departures_;
+  Demand& demand_;
+  std::function<Result<bool>(std::unique_lock<std::mutex>&)> last_resort_;
+  std::uint64_t clock_ = 0, fallbacks_ = 0;
+};
+
+}  // namespace pooch::runtime

@@ -1,0 +1,305 @@
+#include "runtime/plan_source.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "core/log.h"
+#include "runtime/whole_file.h"
+
+namespace pooch::runtime {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* profile_name = "/profile.json";
+constexpr const char* plan_name = "/plan.json";
+// For what happens before and after the planner's own work.
+constexpr std::chrono::milliseconds grace(1000);
+
+Error refused(std::string message) {
+  return {ErrorCode::invalid_argument, std::move(message)};
+}
+
+// Of the library (or test program) that holds this code. dladdr() would give the path as LD_PRELOAD has it,
+// which may be relative to a folder that the program has left.
+fs::path own_folder() {
+  const auto here = reinterpret_cast<std::uintptr_t>(&own_folder);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    const std::size_t path = line.find('/');
+    if (path == std::string::npos || std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
+    if (here >= begin && here < end) return fs::path(line.substr(path)).parent_path();
+  }
+  return {};
+}
+
+// Installed, side by side, and in a build folder.
+std::vector<fs::path> planner_places(const fs::path& folder) {
+  std::vector<fs::path> places;
+  for (const char* each : {"../bin/pooch", "../../bin/pooch", "pooch", "../tools/pooch"})
+    places.push_back((folder / each).lexically_normal());
+  return places;
+}
+
+bool can_be_run(const fs::path& program) {
+  std::error_code error;
+  return fs::is_regular_file(program, error) && access(program.c_str(), X_OK) == 0;
+}
+
+// Rebuilt planners are other planners: their plans may differ.
+std::string version_of(const std::string& planner) {
+  struct stat facts {};
+  if (stat(planner.c_str(), &facts) != 0) return POOCH_VERSION;
+  return fmt::format("{} {}-{}.{:09}", POOCH_VERSION, facts.st_size, facts.st_mtim.tv_sec,
+                     facts.st_mtim.tv_nsec);
+}
+
+// A planner is a program of its own, not one that pooch serves.
+std::vector<std::string> planner_environment() {
+  std::vector<std::string> kept;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (!text.starts_with("LD_PRELOAD=") && !text.starts_with("POOCH_")) kept.emplace_back(text);
+  }
+  return kept;
+}
+
+std::string first_line(const std::string& text) {
+  std::string line = text.substr(0, text.find('\n'));
+  constexpr std::string_view prefix = "pooch: error: ";
+  return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
+}
+
+void remove_all(const std::string& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PlanSource>> PlanSource::open(const Config& config, PlanTarget target) {
+  return open(config, std::move(target), Limits{});
+}
+
+Result<std::unique_ptr<PlanSource>> PlanSource::open(const Config& config, PlanTarget target, Limits limits) {
+  std::unique_ptr<PlanSource> source(new PlanSource(config, std::move(target), std::move(limits)));
+  if (!config.plan_file.empty()) {
+    if (const Status read = source->read_plan_file(config.plan_file); !read) return read.error();
+  }
+  return source;
+}
+
+PlanSource::PlanSource(const Config& config, PlanTarget target, Limits limits)
+    : policy_(config.policy),
+      target_(std::move(target)),
+      limits_(std::move(limits)),
+      cache_(is_planned(config.policy) ? cache_folder(config.cache_folder) : "") {
+  if (!is_planned(policy_)) return;
+  environment_ = planner_environment();
+  std::error_code error;
+  std::vector<fs::path> places{fs::absolute(config.planner_program, error)};
+  if (config.planner_program.empty())
+    places = planner_places(limits_.library_folder.empty() ? own_folder() : fs::path(limits_.library_folder));
+  for (const fs::path& place : places) {
+    if (planner_.empty() && can_be_run(place)) planner_ = place.string();
+  }
+  if (planner_.empty()) {
+    std::vector<std::string> names;
+    names.reserve(places.size());
+    for (const fs::path& place : places) names.push_back(place.string());
+    no_planner_ = fmt::format("there is no program {}{}", fmt::join(names, " or "),
+                              config.planner_program.empty() ? "" : ", which POOCH_PLANNER names");
+  }
+  version_ = version_of(planner_);
+}
+
+PlanSource::~PlanSource() {
+  abandon();
+}
+
+Status PlanSource::read_plan_file(const std::string& path) {
+  const auto wrong = [&](const std::string& why) {
+    return refused(
+        fmt::format("POOCH_PLAN: '{}': {}: accepted are plans that `pooch plan` wrote", path, why));
+  };
+  const auto text = read_whole(path);
+  if (!text) return wrong(text.error().message);
+  auto plan = plan_from_json(*text);
+  if (!plan) return wrong(plan.error().message);
+  if (plan->cap > target_.cap) {
+    return refused(
+        fmt::format("POOCH_PLAN: '{}': it was made for {} bytes of device memory: accepted are plans "
+                    "for at most {}",
+                    path, plan->cap, target_.cap));
+  }
+  if (plan->device != target_.device)
+    log::warn("POOCH_PLAN: '{}' was made for {}, and this is {}", path, plan->device, target_.device);
+  from_file_ = std::move(*plan);
+  return Done{};
+}
+
+void PlanSource::request(const std::string& phase, const std::function<Profile()>& profile,
+                         const std::string& structure, std::uint64_t reserve) {
+  const std::uint64_t cap = target_.cap - std::min(target_.cap, reserve);
+  const auto [at, is_new] = entries_.try_emplace(phase);
+  if (!is_new) return;
+  Entry& entry = at->second;
+  entry.identity = {phase,           structure, target_.device,      std::string(name(policy_)),
+                    target_.backing, cap,       target_.host_budget, version_};
+  if (from_file_ && from_file_->phase == phase) {
+    entry.plan = from_file_;
+    return;
+  }
+  if (!is_planned(policy_)) return;
+  auto found = cache_.find(entry.identity);
+  if (!found) {
+    log::warn("cached plan ignored: {}", found.error().message);
+  } else if (*found) {
+    log::info("phase {}: its plan was in the cache", phase);
+    entry.plan = std::move(**found);
+    return;
+  }
+  if (failures_ >= limits_.failures) return;
+  if (planner_.empty()) return warn_once("no planner", fmt::format("no plans can be made: {}", no_planner_));
+  auto work = start_planner(phase, profile(), cap);
+  if (!work) return fail(phase, work.error().message);
+  entry.work.emplace(std::move(*work));
+}
+
+// A folder of its own with the profile in it.
+Result<std::string> PlanSource::write_profile(const Profile& profile) const {
+  const char* temporary = std::getenv("TMPDIR");
+  const std::string text = to_json(profile);
+  std::string why;
+  std::error_code error;
+  if (!cache_.folder().empty()) fs::create_directories(cache_.folder(), error);
+  for (const std::string& base : {std::string(temporary != nullptr && *temporary == '/' ? temporary : "/tmp"),
+                                  cache_.folder(), std::string("/dev/shm")}) {
+    if (base.empty()) continue;
+    std::string folder = base + "/pooch-plan-XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr) {
+      why = fmt::format("{}: {}", base, std::strerror(errno));
+      continue;
+    }
+    const Status written = write_whole(folder + profile_name, text);
+    if (written) return folder;
+    why = fmt::format("{}: {}", base, written.error().message);
+    remove_all(folder);
+  }
+  return refused("the profile cannot be written: " + why);
+}
+
+Result<PlanSource::Work> PlanSource::start_planner(const std::string& phase, const Profile& profile,
+                                                   std::uint64_t cap) {
+  const auto folder = write_profile(profile);
+  if (!folder) return folder.error();
+  const DetachedCommand command{{planner_, "plan", *folder + profile_name, "--phase", phase, "--policy",
+                                 std::string(name(policy_)), "--memory", std::to_string(cap), "--backing",
+                                 std::string(name(target_.backing)), "-o", *folder + plan_name},
+                                environment_,
+                                limits_.seconds};
+  log::info("phase {}: {} makes a plan", phase, planner_);
+  const auto begun = std::chrono::steady_clock::now();
+  auto process = DetachedProcess::start(command);
+  if (!process) {
+    remove_all(*folder);
+    return process.error();
+  }
+  return Work{std::move(*process), *folder, begun, begun + std::chrono::seconds(limits_.seconds) + grace};
+}
+
+void PlanSource::forget(const std::string& phase) {
+  entries_.erase(phase);
+}
+
+std::optional<Plan> PlanSource::poll(const std::string& phase) {
+  const auto at = entries_.find(phase);
+  if (at == entries_.end()) return std::nullopt;
+  if (at->second.work) advance(phase, at->second);
+  return std::exchange(at->second.plan, std::nullopt);
+}
+
+bool PlanSource::pending(const std::string& phase) const {
+  const auto at = entries_.find(phase);
+  return at != entries_.end() && (at->second.work || at->second.plan);
+}
+
+void PlanSource::settle(const std::string& phase) {
+  const auto at = entries_.find(phase);
+  if (at == entries_.end() || !at->second.work) return;
+  at->second.work->process.wait_until(at->second.work->until);
+  advance(phase, at->second);
+}
+
+void PlanSource::advance(const std::string& phase, Entry& entry) {
+  Work& work = *entry.work;
+  const auto now = std::chrono::steady_clock::now();
+  if (!work.process.ended()) {
+    if (now < work.until) return;
+    work.process.kill();
+  }
+  auto plan = result_of(entry.identity, work);
+  const std::chrono::duration<double> took = now - work.begun;
+  remove_all(work.folder);
+  entry.work.reset();
+  if (!plan) return fail(phase, plan.error().message);
+  failures_ = 0;
+  log::info("phase {}: planned within {:.1f} s, {:.1f} ms per iteration predicted", phase, took.count(),
+            plan->predicted_ms);
+  keep(entry.identity, *plan);
+  entry.plan = std::move(*plan);
+}
+
+Result<Plan> PlanSource::result_of(const PlanIdentity& identity, const Work& work) const {
+  const auto text = read_whole(work.folder + plan_name);
+  if (!text) {
+    if (const std::string said = first_line(work.process.said()); !said.empty())
+      return refused(fmt::format("{}: {}", planner_, said));
+    const auto limit = work.begun + std::chrono::seconds(limits_.seconds);
+    return refused(std::chrono::steady_clock::now() < limit
+                       ? fmt::format("{} ended without a plan", planner_)
+                       : fmt::format("{} took longer than {} s", planner_, limits_.seconds));
+  }
+  auto plan = plan_from_json(*text);
+  if (!plan) return refused(fmt::format("{}: {}", planner_, plan.error().message));
+  if (const std::string why = identity.mismatch(*plan); !why.empty())
+    return refused(fmt::format("{} made a plan, but {}", planner_, why));
+  return plan;
+}
+
+void PlanSource::keep(const PlanIdentity& identity, const Plan& plan) {
+  const Status stored = cache_.store(identity, plan);
+  if (!stored)
+    warn_once("cache", fmt::format("plans are not kept for the next run: {}", stored.error().message));
+}
+
+void PlanSource::fail(const std::string& phase, const std::string& why) {
+  log::warn("phase {} has no plan and stays in demand mode: {}{}", phase, why,
+            ++failures_ == limits_.failures ? "; no more plans are tried" : "");
+}
+
+void PlanSource::warn_once(const std::string& what, const std::string& text) {
+  if (warned_.insert(what).second) log::warn("{}", text);
+}
+
+void PlanSource::abandon() {
+  for (auto& [phase, entry] : entries_) {
+    if (!entry.work) continue;
+    entry.work->process.kill();
+    remove_all(entry.work->folder);
+    entry.work.reset();
+  }
+}
+
+}  // namespace pooch::runtime

@@ -1,0 +1,578 @@
+// Plans from a file, from the cache and from planner processes that do all that a planner should not. The
+// planners are shell scripts.
+#include "runtime/plan_source.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "core/log.h"
+#include "tests/support/random_profile.h"
+
+namespace pooch::runtime {
+namespace {
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr const char* phase = "9f31";
+
+std::string read(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+void write(const fs::path& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
+Plan plan_for(const std::string& its_phase) {
+  Plan plan;
+  plan.phase = its_phase;
+  plan.device = "lazy";
+  plan.policy = "hybrid";
+  plan.cap = 4096;
+  plan.predicted_ms = 12.5;
+  PlanMap map;
+  map.map = 3, map.name = "conv.out", map.bytes = map.moved = 64, map.of = MapClass::swap, map.why = "idle";
+  plan.maps.push_back(map);
+  plan.after[4] = {{PlanAction::Kind::evict, 3}};
+  plan.before[9] = {{PlanAction::Kind::prefetch, 3}};
+  return plan;
+}
+
+class PlanSourceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = fs::temp_directory_path() / "plan-source-XXXXXX";
+    root = mkdtemp(pattern.data());
+    for (const char* each : {"cache", "tmp"}) fs::create_directory(root / each);
+    setenv("TMPDIR", (root / "tmp").c_str(), 1);
+    config.policy = Policy::hybrid;
+    config.cache_folder = root / "cache";
+    log::configure(LogLevel::warn, root / "log");
+    write(root / "good.json", to_json(plan_for(phase)));
+  }
+  void TearDown() override {
+    unsetenv("TMPDIR");
+    unsetenv("LD_PRELOAD");
+    fs::remove_all(root);
+  }
+
+  // $profile and $out are what the planner was given.
+  void planner(const std::string& body) {
+    const fs::path script = root / "planner";
+    write(script,
+          "#!/bin/sh\nprofile=$2\nfor each; do out=$each; done\ncd " + root.string() + "\n" + body + "\n");
+    fs::permissions(script, fs::perms::owner_all);
+    config.planner_program = script;
+  }
+  std::unique_ptr<PlanSource> open(unsigned seconds = 30) {
+    auto source =
+        PlanSource::open(config, PlanTarget{"lazy", 4096, 1 << 20, Backing::alias}, {.seconds = seconds});
+    EXPECT_TRUE(source) << source.error().message;
+    return std::move(*source);
+  }
+  std::optional<Plan> ask(PlanSource& source, const std::string& of = phase) {
+    source.request(of, [] { return test::random_profile(40, 1); });
+    source.settle(of);
+    return source.poll(of);
+  }
+  std::string warnings() { return read(root / "log"); }
+  std::size_t warning_count() {
+    const std::string text = warnings();
+    return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+  // Nothing may be left behind.
+  std::size_t temporary_files() {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(root / "tmp"), {}));
+  }
+  std::vector<fs::path> cached() {
+    std::vector<fs::path> all;
+    for (const auto& each : fs::directory_iterator(root / "cache")) all.push_back(each.path());
+    return all;
+  }
+  void expect_demand(const std::string& reason) {
+    EXPECT_NE(warnings().find(reason), std::string::npos) << warnings();
+    EXPECT_NE(warnings().find("stays in demand mode"), std::string::npos) << warnings();
+    EXPECT_EQ(warning_count(), 1u) << warnings();
+    EXPECT_EQ(temporary_files(), 0u);
+  }
+
+  fs::path root;
+  Config config;
+};
+
+TEST_F(PlanSourceTest, APlannerWorksFromTheProfileAndItsPlanIsKept) {
+  planner(R"(echo "$0 $*" > arguments; cp "$profile" seen.json; echo ran >> runs; cp good.json "$out")");
+  {
+    const auto source = open();
+    const auto plan = ask(*source);
+    ASSERT_TRUE(plan) << warnings();
+    EXPECT_EQ(to_json(*plan), to_json(plan_for(phase)));
+    EXPECT_FALSE(source->poll(phase)) << "a plan is handed out once";
+    EXPECT_FALSE(source->pending(phase));
+  }
+  EXPECT_NE(read(root / "arguments")
+                .find("/profile.json --phase 9f31 --policy hybrid --memory 4096 --backing alias -o /"),
+            std::string::npos)
+      << read(root / "arguments");
+  EXPECT_EQ(read(root / "seen.json"), to_json(test::random_profile(40, 1)));
+  EXPECT_EQ(temporary_files(), 0u);
+
+  const auto again = open();
+  again->request(phase, []() -> Profile { throw "the cache has it"; });
+  const auto plan = again->poll(phase);
+  ASSERT_TRUE(plan) << warnings();
+  EXPECT_EQ(to_json(*plan), to_json(plan_for(phase)));
+  EXPECT_EQ(read(root / "runs"), "ran\n");
+  EXPECT_EQ(warnings(), "");
+  // The entry is a plan file like others.
+  ASSERT_EQ(cached().size(), 1u);
+  EXPECT_TRUE(plan_from_json(read(cached()[0])));
+}
+
+TEST_F(PlanSourceTest, ThePlannerStandsByItself) {
+  setenv("LD_PRELOAD", "", 1);
+  setenv("POOCH_MEMORY_CAP", "1GiB", 1);
+  const int leaked = fcntl(STDERR_FILENO, F_DUPFD, 40);  // without O_CLOEXEC
+  ASSERT_EQ(leaked, 40);
+  std::signal(SIGTERM, SIG_IGN);
+  planner(
+      R"(env > environment; nice > niceness; readlink /proc/self/fd/0 > stdin; to=$(readlink /proc/$$/fd/1); echo $to > stdout
+    ls /proc/$$/fd > files; cut -d' ' -f6 /proc/$$/stat > session; echo $$ > id
+    grep SigIgn /proc/self/status > ignored; grep SigBlk /proc/self/status > blocked; cp good.json "$out")");
+  const auto source = open();
+  EXPECT_TRUE(ask(*source)) << warnings();
+  close(leaked);
+  std::signal(SIGTERM, SIG_DFL);
+  unsetenv("POOCH_MEMORY_CAP");
+  EXPECT_EQ(read(root / "environment").find("LD_PRELOAD"), std::string::npos);
+  EXPECT_EQ(read(root / "environment").find("POOCH_"), std::string::npos);
+  EXPECT_NE(read(root / "environment").find("TMPDIR="), std::string::npos) << "the rest is handed on";
+  EXPECT_EQ(read(root / "niceness"), std::to_string(std::min(getpriority(PRIO_PROCESS, 0) + 10, 19)) + "\n");
+  EXPECT_EQ(read(root / "stdin"), "/dev/null\n");
+  EXPECT_EQ(read(root / "stdout"), "/dev/null\n");
+  EXPECT_EQ(read(root / "files").find("40"), std::string::npos) << "files are not inherited";
+  EXPECT_EQ(read(root / "session"), read(root / "id")) << "its own session";
+  EXPECT_EQ(read(root / "ignored"), "SigIgn:\t0000000000000000\n");
+  EXPECT_EQ(read(root / "blocked"), "SigBlk:\t0000000000000000\n");
+}
+
+int children_ended = 0, forks_seen = 0;
+
+TEST_F(PlanSourceTest, TheProgramNeverSeesAChild) {
+  children_ended = forks_seen = 0;
+  pthread_atfork([] { ++forks_seen; }, [] { ++forks_seen; }, [] { ++forks_seen; });
+  std::signal(SIGCHLD, [](int) { ++children_ended; });
+  planner(R"(until [ -e gate ]; do sleep 0.01; done; cp good.json "$out")");
+  const auto source = open();
+  source->request(phase, [] { return test::random_profile(40, 1); });
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(source->poll(phase));
+  EXPECT_TRUE(source->pending(phase));
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+  write(root / "gate", "");
+  source->settle(phase);
+  EXPECT_TRUE(source->poll(phase));
+  EXPECT_EQ(waitpid(-1, nullptr, 0), -1);
+  std::signal(SIGCHLD, SIG_DFL);
+  EXPECT_EQ(children_ended, 0);
+  EXPECT_EQ(forks_seen, 0);
+}
+
+TEST_F(PlanSourceTest, PlannersStartWhileOtherThreadsAllocateAndFork) {
+  planner(R"(cp good.json "$out")");
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> busy;
+  for (int i = 0; i < 2; ++i) {
+    busy.emplace_back([&] {
+      while (!stop) delete[] new char[1000];
+    });
+  }
+  busy.emplace_back([&] {
+    while (!stop) {
+      const pid_t child = fork();
+      if (child == 0) _exit(0);
+      waitpid(child, nullptr, 0);
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    fs::remove_all(root / "cache");
+    const auto source = open();
+    EXPECT_TRUE(ask(*source)) << warnings();
+  }
+  stop = true;
+  for (std::thread& each : busy) each.join();
+  EXPECT_EQ(warnings(), "");
+}
+
+TEST_F(PlanSourceTest, AProgramThatClosedItsStandardFilesIsServed) {
+  planner(R"(from=$(readlink /proc/$$/fd/0); to=$(readlink /proc/$$/fd/1); echo $from $to > files
+    echo 'is heard' >&2)");
+  const int kept[] = {dup(0), dup(1), dup(2)};
+  for (int file = 0; file < 3; ++file) close(file);
+  const auto source = open();
+  const bool made = ask(*source).has_value();
+  for (int file = 0; file < 3; ++file) {
+    dup2(kept[file], file);
+    close(kept[file]);
+  }
+  EXPECT_FALSE(made);
+  EXPECT_EQ(read(root / "files"), "/dev/null /dev/null\n");
+  expect_demand("planner: is heard\n");
+}
+
+TEST_F(PlanSourceTest, APlannerThatDoesNotEndIsEnded) {
+  planner("echo $$ > id; trap '' TERM HUP INT; while :; do :; done");
+  const auto source = open(1);
+  EXPECT_FALSE(ask(*source));
+  expect_demand("took longer than 1 s");
+  const pid_t id = std::stoi(read(root / "id"));
+  for (int i = 0; i < 500 && fs::exists("/proc/" + std::to_string(id) + "/exe"); ++i)
+    std::this_thread::sleep_for(10ms);
+  std::error_code error;
+  EXPECT_TRUE(fs::read_symlink("/proc/" + std::to_string(id) + "/exe", error).empty()) << "still running";
+}
+
+TEST(DetachedProcess, EndsByItselfWhenItsTimeIsOver) {
+  const auto begun = std::chrono::steady_clock::now();
+  auto process = DetachedProcess::start({{"/bin/sleep", "100"}, {}, 1});
+  ASSERT_TRUE(process) << process.error().message;
+  EXPECT_FALSE(process->ended());
+  EXPECT_TRUE(process->wait_until(begun + 50s));
+}
+
+TEST_F(PlanSourceTest, AlarmsCannotBeTrappedAwayFromUs) {
+  planner("echo $$ > id; trap '' ALRM; while :; do :; done");
+  const auto source = open(1);
+  EXPECT_FALSE(ask(*source));
+  expect_demand("took longer than 1 s");
+}
+
+TEST_F(PlanSourceTest, APlannerThatIsKilled) {
+  planner("kill -9 $$");
+  const auto source = open();
+  EXPECT_FALSE(ask(*source));
+  expect_demand("planner ended without a plan");
+  EXPECT_TRUE(cached().empty());
+}
+
+TEST_F(PlanSourceTest, APlannersOwnWordsAreHandedOn) {
+  planner("echo 'pooch: error: plan: swap-all needs 5 GiB' >&2; echo more >&2; exit 2");
+  const auto source = open();
+  EXPECT_FALSE(ask(*source));
+  expect_demand("planner: plan: swap-all needs 5 GiB\n");
+}
+
+TEST_F(PlanSourceTest, APlannerThatNeverStopsTalkingHoldsNobodyUp) {
+  planner("yes 'out of cheese' >&2");
+  const auto source = open(1);
+  EXPECT_FALSE(ask(*source));
+  expect_demand("planner: out of cheese\n");
+}
+
+TEST_F(PlanSourceTest, GarbageIsNoPlan) {
+  planner(R"(echo '{"schema":1' > "$out")");
+  const auto source = open();
+  EXPECT_FALSE(ask(*source));
+  expect_demand("plan: not a JSON object");
+  EXPECT_TRUE(cached().empty());
+}
+
+TEST_F(PlanSourceTest, APlanForSomethingElseIsNoPlan) {
+  write(root / "other.json", to_json(plan_for("beef")));
+  planner(R"(cp other.json "$out")");
+  const auto source = open();
+  EXPECT_FALSE(ask(*source));
+  expect_demand("its phase is 'beef', not '9f31'");
+  EXPECT_TRUE(cached().empty());
+}
+
+TEST_F(PlanSourceTest, APlanForAnotherStructureIsNoPlan) {
+  planner(R"(cp good.json "$out")");
+  const auto source = open();
+  source->request(
+      phase, [] { return test::random_profile(40, 1); }, "5a");
+  source->settle(phase);
+  EXPECT_FALSE(source->poll(phase));
+  expect_demand("its structure is '', not '5a'");
+}
+
+TEST_F(PlanSourceTest, AfterThreeFailuresNoMorePlannersAreStarted) {
+  planner("echo ran >> runs; exit 1");
+  const auto source = open();
+  for (const char* each : {"a", "b", "c", "d", "e"}) EXPECT_FALSE(ask(*source, each));
+  EXPECT_EQ(read(root / "runs"), "ran\nran\nran\n");
+  EXPECT_EQ(warning_count(), 3u);
+  EXPECT_NE(warnings().find("no more plans are tried"), std::string::npos) << warnings();
+}
+
+TEST_F(PlanSourceTest, WithoutAPlannerOneLineSaysWhereItWasLookedFor) {
+  fs::create_directories(root / "lib");
+  const PlanTarget target{"lazy", 4096, 1 << 20, Backing::alias};
+  const auto source = std::move(*PlanSource::open(config, target, {.library_folder = root / "lib"}));
+  EXPECT_FALSE(ask(*source, "a"));
+  EXPECT_FALSE(ask(*source, "b"));
+  EXPECT_EQ(warning_count(), 1u) << warnings();
+  EXPECT_NE(warnings().find((root / "bin/pooch").string() + " or "), std::string::npos) << warnings();
+
+  // An installed one is found.
+  planner(R"(cp good.json "$out")");
+  fs::create_directories(root / "bin");
+  fs::rename(root / "planner", root / "bin/pooch");
+  config.planner_program.clear();
+  const auto served = std::move(*PlanSource::open(config, target, {.library_folder = root / "lib"}));
+  EXPECT_TRUE(ask(*served)) << warnings();
+}
+
+TEST_F(PlanSourceTest, APlannerThatCannotBeRun) {
+  config.planner_program = root / "none";
+  EXPECT_FALSE(ask(*open()));
+  EXPECT_NE(warnings().find("none, which POOCH_PLANNER names"), std::string::npos) << warnings();
+  EXPECT_EQ(warning_count(), 1u);
+}
+
+TEST_F(PlanSourceTest, AProgramOfAnotherKindOfMachineIsNoPlanner) {
+  planner("");
+  write(config.planner_program,
+        "\x7f"
+        "ELF, but not for here");
+  EXPECT_FALSE(ask(*open()));
+  expect_demand("cannot be run: Exec format error");
+}
+
+TEST_F(PlanSourceTest, UnplannedPoliciesAskNobody) {
+  planner(R"(echo ran >> runs; cp good.json "$out")");
+  config.policy = Policy::demand;
+  EXPECT_FALSE(ask(*open()));
+  EXPECT_FALSE(fs::exists(root / "runs"));
+  EXPECT_EQ(warnings(), "");
+}
+
+TEST_F(PlanSourceTest, EndingTheProgramEndsThePlanner) {
+  planner("echo $$ > id; until [ -e gate ]; do sleep 0.01; done");
+  const auto source = open();
+  source->request(phase, [] { return test::random_profile(40, 1); });
+  for (int i = 0; i < 1000 && read(root / "id").empty(); ++i) std::this_thread::sleep_for(10ms);
+  const std::string process = "/proc/" + std::to_string(std::stoi(read(root / "id"))) + "/exe";
+  source->abandon();
+  EXPECT_FALSE(source->poll(phase));
+  std::error_code error;
+  for (int i = 0; i < 500 && !fs::read_symlink(process, error).empty(); ++i)
+    std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(fs::read_symlink(process, error).empty());
+  EXPECT_EQ(temporary_files(), 0u);
+  EXPECT_EQ(warnings(), "");
+}
+
+// ---- the cache
+
+class PlanCacheTest : public PlanSourceTest {
+ protected:
+  // What becomes of an entry that `spoil` has changed: ignored with one warning, and replaced.
+  void expect_replaced(const std::string& reason, const std::function<void(const fs::path&)>& spoil) {
+    planner(R"(echo ran >> runs; cp good.json "$out")");
+    ASSERT_TRUE(ask(*open()));
+    ASSERT_EQ(cached().size(), 1u);
+    const fs::path entry = cached()[0];
+    const std::string good = read(entry);
+    spoil(entry);
+    EXPECT_TRUE(ask(*open())) << warnings();
+    EXPECT_EQ(read(root / "runs"), "ran\nran\n");
+    EXPECT_EQ(warning_count(), 1u) << warnings();
+    EXPECT_NE(warnings().find("cached plan ignored: " + entry.string() + ": " + reason), std::string::npos)
+        << warnings();
+    EXPECT_EQ(read(entry), good);
+    EXPECT_TRUE(ask(*open()));
+    EXPECT_EQ(read(root / "runs"), "ran\nran\n") << "the new entry serves";
+  }
+};
+
+TEST_F(PlanCacheTest, ACorruptEntry) {
+  expect_replaced("plan: not a JSON object", [](const fs::path& at) { write(at, "\0\xff nonsense"); });
+}
+TEST_F(PlanCacheTest, AnEmptyEntry) {
+  expect_replaced("plan: not a JSON object", [](const fs::path& at) { write(at, ""); });
+}
+TEST_F(PlanCacheTest, ATruncatedEntry) {
+  expect_replaced("plan: not a JSON object",
+                  [](const fs::path& at) { fs::resize_file(at, fs::file_size(at) - 3); });
+}
+TEST_F(PlanCacheTest, AnEntryForAnotherHostBudget) {
+  expect_replaced("it was made for something else", [](const fs::path& at) {
+    std::string text = read(at);
+    const std::string budget = "\"host_budget\":1048576";
+    write(at, text.replace(text.find(budget), budget.size(), "\"host_budget\":1048577"));
+  });
+}
+TEST_F(PlanCacheTest, AnEntryWhosePlanIsForAnotherPhase) {
+  expect_replaced("its phase is 'beef'", [](const fs::path& at) {
+    std::string text = read(at);
+    const std::size_t second = text.find("9f31", text.find("\"schema\""));
+    write(at, text.replace(second, 4, "beef"));
+  });
+}
+TEST_F(PlanCacheTest, APlanWithoutWhatItWasMadeFor) {
+  expect_replaced("it was made for something else",
+                  [](const fs::path& at) { write(at, to_json(plan_for(phase))); });
+}
+TEST_F(PlanCacheTest, AnEntryThatIsAPipeHoldsNobodyUp) {
+  expect_replaced("not a file", [](const fs::path& at) {
+    fs::remove(at);
+    ASSERT_EQ(mkfifo(at.c_str(), 0600), 0);
+  });
+}
+
+TEST_F(PlanCacheTest, ADifferentCapDevicePolicyBudgetBackingStructureOrPlannerIsAnotherEntry) {
+  const PlanCache cache(root);
+  const PlanIdentity identity{phase, "5a", "lazy", "hybrid", Backing::alias, 4096, 1 << 20, "0.1"};
+  std::set<std::string> paths{cache.path_of(identity)};
+  std::vector<PlanIdentity> others(8, identity);
+  others[0].phase = "9f32", others[1].device = "busy", others[2].policy = "pooch";
+  others[7].structure = "5b";
+  others[3].backing = Backing::remap, others[4].cap = 4097, others[5].host_budget = 5,
+  others[6].planner = "0.2";
+  for (const PlanIdentity& other : others) paths.insert(cache.path_of(other));
+  EXPECT_EQ(paths.size(), 9u);
+}
+
+TEST_F(PlanCacheTest, AFolderThatCannotBeMadeCostsOneWarning) {
+  write(root / "file", "");
+  config.cache_folder = root / "file/cache";
+  write(root / "b.json", to_json(plan_for("b")));
+  planner(R"(case $* in *'--phase b '*) cp b.json "$out";; *) cp good.json "$out";; esac)");
+  const auto source = open();
+  EXPECT_TRUE(ask(*source)) << warnings();
+  EXPECT_TRUE(ask(*source, "b")) << warnings();
+  EXPECT_EQ(warning_count(), 1u) << warnings();
+  EXPECT_NE(warnings().find("plans are not kept for the next run"), std::string::npos) << warnings();
+}
+
+TEST_F(PlanCacheTest, TheFolderIsTheUsersUnlessOneIsChosen) {
+  setenv("XDG_CACHE_HOME", "/somewhere", 1);
+  EXPECT_EQ(cache_folder(""), "/somewhere/pooch");
+  EXPECT_EQ(cache_folder("/mine"), "/mine");
+  setenv("XDG_CACHE_HOME", "relative", 1);
+  setenv("HOME", "/home/me", 1);
+  EXPECT_EQ(cache_folder(""), "/home/me/.cache/pooch");
+  unsetenv("XDG_CACHE_HOME");
+}
+
+// A disk of 8 KiB, full but for some bytes; where none can be mounted, no file may grow.
+class FullDisk {
+ public:
+  explicit FullDisk(const fs::path& at) : at_(at) {
+    mounted_ = mount("none", at.c_str(), "tmpfs", 0, "size=8k") == 0;
+    if (mounted_) {
+      std::ofstream(at / "filler") << std::string(1 << 14, 'x');
+    } else {
+      getrlimit(RLIMIT_FSIZE, &before_);
+      const rlimit none{16, before_.rlim_max};
+      setrlimit(RLIMIT_FSIZE, &none);
+    }
+  }
+  ~FullDisk() {
+    if (mounted_) {
+      umount(at_.c_str());
+    } else {
+      setrlimit(RLIMIT_FSIZE, &before_);
+    }
+  }
+  bool mounted() const { return mounted_; }
+
+ private:
+  fs::path at_;
+  bool mounted_;
+  rlimit before_{};
+};
+
+TEST_F(PlanCacheTest, AFullCacheDiskCostsOneWarningAndThePlanIsUsed) {
+  planner(R"(cp good.json "$out")");
+  const FullDisk disk(root / "cache");
+  if (!disk.mounted()) GTEST_SKIP() << "no disk can be mounted here";
+  const auto source = open();
+  EXPECT_TRUE(ask(*source)) << warnings();
+  EXPECT_EQ(warning_count(), 1u) << warnings();
+  EXPECT_NE(warnings().find("No space left on device"), std::string::npos) << warnings();
+  EXPECT_EQ(cached().size(), 1u) << "the filler alone";
+}
+
+TEST_F(PlanCacheTest, AFullTemporaryDiskIsWorkedAround) {
+  planner(R"(echo "$profile" > where; cp good.json "$out")");
+  const FullDisk disk(root / "tmp");
+  if (!disk.mounted()) GTEST_SKIP() << "no disk can be mounted here";
+  EXPECT_TRUE(ask(*open())) << warnings();
+  EXPECT_TRUE(read(root / "where").starts_with((root / "cache").string())) << read(root / "where");
+  EXPECT_EQ(temporary_files(), 1u) << "the filler alone";
+  EXPECT_EQ(cached().size(), 1u) << "the plan alone";
+  EXPECT_EQ(warnings(), "");
+}
+
+TEST_F(PlanCacheTest, WhereNothingCanBeWrittenThereIsNoPlan) {
+  planner(R"(cp good.json "$out")");
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit little{200, before.rlim_max};  // enough for the warning
+  const auto source = open();
+  setrlimit(RLIMIT_FSIZE, &little);  // SIGXFSZ would end the program
+  const auto plan = ask(*source);
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_FALSE(plan);
+  expect_demand("the profile cannot be written: /dev/shm: File too large");
+  EXPECT_TRUE(cached().empty());
+}
+
+// ---- POOCH_PLAN
+
+TEST_F(PlanSourceTest, APlanFileServesItsPhaseAndThePlannerTheOthers) {
+  config.plan_file = root / "good.json";
+  write(root / "b.json", to_json(plan_for("b")));
+  planner(R"(echo ran >> runs; cp b.json "$out")");
+  const auto source = open();
+  const auto plan = ask(*source);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(to_json(*plan), to_json(plan_for(phase)));
+  EXPECT_FALSE(fs::exists(root / "runs"));
+  EXPECT_TRUE(ask(*source, "b")) << warnings();
+
+  config.policy = Policy::demand;
+  EXPECT_TRUE(ask(*open())) << "a file counts under every policy";
+}
+
+TEST_F(PlanSourceTest, APlanFileThatIsNoneIsABadSetting) {
+  const PlanTarget target{"lazy", 4095, 1 << 20, Backing::alias};
+  const auto message = [&](const char* file) {
+    config.plan_file = root / file;
+    const auto source = PlanSource::open(config, target);
+    EXPECT_FALSE(source);
+    EXPECT_EQ(source.error().code, ErrorCode::invalid_argument);
+    return source.error().message;
+  };
+  const std::string at = "POOCH_PLAN: '" + root.string();
+  EXPECT_EQ(message("none.json"),
+            at + "/none.json': No such file or directory: accepted are plans that `pooch plan` wrote");
+  write(root / "bad.json", "{}");
+  EXPECT_EQ(message("bad.json"),
+            at + "/bad.json': plan: /schema is missing: accepted are plans that `pooch plan` wrote");
+  EXPECT_EQ(message("tmp"), at + "/tmp': not a file: accepted are plans that `pooch plan` wrote");
+  EXPECT_EQ(
+      message("good.json"),
+      at + "/good.json': it was made for 4096 bytes of device memory: accepted are plans for at most 4095");
+}
+
+}  // namespace
+}  // namespace pooch::runtime

@@ -1,0 +1,124 @@
+#include "tests/unit/replay_session.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "runtime/session.h"
+
+namespace replay_test {
+namespace {
+
+std::vector<KeptOp> all_ops;
+std::vector<std::pair<std::uint64_t, std::uint64_t>> owned;
+bool with_snapshots = true;
+
+void* pointer(pooch::Address address) {
+  return reinterpret_cast<void*>(raw(address));
+}
+
+// The wrappers are not behind cudart here, so these copies are no calls of the program's.
+std::vector<Bytes> contents(const std::vector<pooch::Access>& accesses) {
+  std::vector<Bytes> all;
+  for (const pooch::Access& access : accesses) {
+    Bytes bytes(access.bytes);
+    if (cudaMemcpy(bytes.data(), pointer(access.address), access.bytes, cudaMemcpyDeviceToHost) !=
+        cudaSuccess)
+      std::abort();
+    all.push_back(std::move(bytes));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<KeptOp>& ops() {
+  return all_ops;
+}
+void snapshots(bool yes) {
+  with_snapshots = yes;
+}
+void own(const void* memory, std::uint64_t bytes) {
+  owned.emplace_back(reinterpret_cast<std::uintptr_t>(memory), bytes);
+}
+void forget_owned() {
+  owned.clear();
+}
+
+}  // namespace replay_test
+
+namespace pooch::runtime {
+
+struct Session::Impl {};
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::~Session() = default;
+
+Result<std::unique_ptr<Session>> Session::open(const Config&, Device&) {
+  return std::unique_ptr<Session>(new Session(std::make_unique<Impl>()));
+}
+
+bool Session::manages(std::uint64_t) const {
+  return false;
+}
+Result<Address> Session::allocate(std::uint64_t, std::optional<StreamHandle>) {
+  std::abort();
+}
+Status Session::free(Address, std::optional<StreamHandle>) {
+  return Error{ErrorCode::invalid_argument, "nothing is managed here"};
+}
+Status Session::admit_pass_through(std::uint64_t) {
+  return Done{};
+}
+void Session::passed_through(Address, std::uint64_t, bool) {}
+void Session::pass_through_failed(std::uint64_t) {}
+bool Session::relieve_device(std::uint64_t) {
+  return false;
+}
+void Session::pass_through_freed(Address) {}
+
+bool Session::owns(Address address) const {
+  return find(address).has_value();
+}
+std::optional<Extent> Session::find(Address address) const {
+  for (const auto& [base, bytes] : replay_test::owned) {
+    if (raw(address) >= base && raw(address) - base < bytes) return Extent{Address{base}, bytes};
+  }
+  return std::nullopt;
+}
+MemoryInfo Session::memory_info() const {
+  return {0, 0};
+}
+
+int Session::submit(const Call& call, FunctionRef<int()> launch, int) {
+  using namespace replay_test;
+  KeptOp op;
+  op.function = call.function;
+  op.kind = call.kind;
+  op.accesses.assign(call.accesses.begin(), call.accesses.end());
+  op.offered = call.keep != nullptr;
+  if (with_snapshots) op.before = contents(op.accesses);
+  if (call.keep != nullptr) op.recipe = (*call.keep)();
+  op.status = launch();
+  if (with_snapshots) {
+    if (cudaDeviceSynchronize() != cudaSuccess) std::abort();
+    op.after = contents(op.accesses);
+  }
+  all_ops.push_back(std::move(op));
+  return all_ops.back().status;
+}
+bool Session::wants_call_sites() const {
+  return false;
+}
+void Session::note_host_blocking(StreamHandle) {}
+void Session::stream_destroyed(StreamHandle) {}
+Summary Session::summary() const {
+  return {};
+}
+void Session::finish_profile() {}
+Profile Session::profile() const {
+  return {};
+}
+
+}  // namespace pooch::runtime
