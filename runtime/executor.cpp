@@ -173,16 +173,24 @@ Status Executor::fetch_pending(Departures::Wait wait, std::unique_lock<std::mute
     if (parts_.pool.available() < bytes) {
       const auto reclaimed = parts_.departures.reclaim(bytes, wait, lock);
       if (!reclaimed) return reclaimed.error();
-      if (!*reclaimed) return Done{};  // later, or by the op itself
-      continue;
+      if (*reclaimed) continue;
+      // A part of it; the rest later, or by the op itself.
+      for (; !uses_.empty() && bytes > parts_.pool.available(); uses_.pop_back())
+        bytes -= uses_.back().chunk->bytes;
+      return uses_.empty() ? Status(Done{}) : fetch(uses_, pending_.front());
     }
-    const nvtx::Range range(nvtx::Category::prefetch, script_->names()[pending_.front()]);
-    const auto resident = parts_.residency.make_resident(uses_);
-    if (!resident && resident.error().code != ErrorCode::out_of_memory) return resident;
-    const std::uint64_t now = parts_.placement.tick();
-    for (const ChunkUse& use : uses_) use.chunk->last_use = now;
+    if (const auto fetched = fetch(uses_, pending_.front()); !fetched) return fetched;
     pending_.pop_front();
   }
+  return Done{};
+}
+
+Status Executor::fetch(const std::vector<ChunkUse>& uses, std::uint32_t map) {
+  const nvtx::Range range(nvtx::Category::prefetch, script_->names()[map]);
+  const auto resident = parts_.residency.make_resident(uses);
+  if (!resident && resident.error().code != ErrorCode::out_of_memory) return resident;
+  const std::uint64_t now = parts_.placement.tick();
+  for (const ChunkUse& use : uses) use.chunk->last_use = now;
   return Done{};
 }
 

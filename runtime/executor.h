@@ -142,6 +142,7 @@ class Executor {
   bool can_be_made_again(const ScriptMap& map) const;
   bool awaits_fetch(std::span<const tracker::Operand> operands) const;
   Status fetch_pending(Departures::Wait wait, std::unique_lock<std::mutex>& lock);
+  Status fetch(const std::vector<ChunkUse>& uses, std::uint32_t map);
   bool touches_dropped(std::span<const tracker::Operand> operands) const;
   bool feeds_dropped(AllocationId allocation) const;
 
