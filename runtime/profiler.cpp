@@ -191,6 +191,8 @@ void Profiler::keep(const tracker::Iteration& iteration) {
   if (!is_timed) return;
   Timed timed = std::move(*running_);
   running_.reset();
+  // Another phase had been expected, or this one would not have been timed.
+  if (known.timed.size() >= wanted) return;
   timed.phase = iteration.phase;
   timed.end = iteration.end;
   timed.steps.resize(iteration.end - iteration.start);
@@ -267,7 +269,8 @@ PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phas
   for (const Timed& timed : known.timed) {
     if (timed.steps.size() != made.ops.size()) continue;
     if (!std::all_of(timed.steps.begin(), timed.steps.end(), measured)) continue;
-    ++made.measured;
+    // An iteration that was seen may since have become the begin of a longer one.
+    made.measured += made.measured < made.seen;
     double first = timed.steps.front().start_us, latest = first;
     for (std::size_t i = 0; i < timed.steps.size(); ++i) {
       const Sample& s = timed.steps[i];

@@ -53,6 +53,16 @@ class Planned(unittest.TestCase):
                 if policy in ("pooch", "superneurons", "hybrid"):
                     self.assertGreater(done.summary["replays"], 50)
 
+    def test_small_resnet50_with_validation_and_googlenet_give_the_same_bits(self):
+        for network, cap, loop in (("resnet50", 440, ["--validate-every", "5"]), ("googlenet", 132, [])):
+            with self.subTest(network=network):
+                command = train(network, 14, "--input-size", "32", "--batch", "128", *loop)
+                in_core = run(COMPUTE, command, "--no-pooch")
+                capped = self.planned(COMPUTE, command, "hybrid", cap)
+                self.check(capped, cap)
+                self.assertEqual(capped.losses, in_core.losses)
+                self.assertGreaterEqual(capped.summary["planned_iterations"], 3, capped.err)
+
     def test_alias_mode_gives_the_same_bits_and_maps_nothing_in_steady_state(self):
         for policy, cap in (("hybrid", 100), ("swap-all", 120)):
             with self.subTest(policy=policy):
