@@ -95,6 +95,8 @@ class ScriptCompiler {
         const ProfileVersion& o = phase_.versions[other];
         if (o.producer > mine.producer && overlap(mine, o)) until = std::min(until, o.producer + 1);
       }
+      // Strided slices overlap without overwriting each other: what an op still reads is there until then.
+      if (!mine.readers.empty()) until = std::max(until, mine.readers.back() + 1);
       valid_before_.push_back(until);
     }
     // A copy into memory whose content was read before brings the content of the next iteration.

@@ -63,6 +63,15 @@ class Planned(unittest.TestCase):
                 self.assertEqual(capped.losses, in_core.losses)
                 self.assertGreaterEqual(capped.summary["planned_iterations"], 3, capped.err)
 
+    def test_every_size_of_input_gets_its_plan(self):
+        """Three sizes in turn; a concatenation's slices overlap without overwriting each other."""
+        command = train("googlenet", 40, "--batch", "128", "--input-sizes", "224,192,160")
+        done = self.planned("soft:v100-pcie3:timing", command, "hybrid", 2048)
+        self.check(done, 2048)
+        self.assertNotIn("without a plan", done.err)
+        self.assertGreaterEqual(done.summary["planned_iterations"], 20)
+        self.assertGreater(done.summary["replays"], 0)
+
     def test_alias_mode_gives_the_same_bits_and_maps_nothing_in_steady_state(self):
         for policy, cap in (("hybrid", 100), ("swap-all", 120)):
             with self.subTest(policy=policy):
