@@ -45,7 +45,8 @@ Status Departures::take_matching(const std::vector<ChunkUse>& uses) {
   for (auto it = leaving_.begin(); it != leaving_.end() && lacking > 0;) {
     Chunk& chunk = **it;
     const auto wanted = lacking_.find(chunk.bytes);
-    if (wanted == lacking_.end() || wanted->second == 0 || chunk.state != ChunkState::evicting || chunk.pins > 0) {
+    if (wanted == lacking_.end() || wanted->second == 0 || chunk.state != ChunkState::evicting ||
+        chunk.pins > 0) {
       ++it;
       continue;
     }

@@ -31,7 +31,8 @@ class Departures {
     std::erase_if(leaving_, [](const Chunk* chunk) { return chunk->state != ChunkState::evicting; });
   }
 
-  // Unmaps what has finished and whose handles are of the sizes that these uses lack: they need not be made anew.
+  // Unmaps what has finished and whose handles are of the sizes that these uses lack: they need not be made
+  // anew.
   Status take_matching(const std::vector<ChunkUse>& uses);
 
   enum class Wait : bool { no, yes };
@@ -50,9 +51,9 @@ class Departures {
   HandlePool& pool_;
   Residency& residency_;
   std::deque<Chunk*> leaving_;
-  std::vector<Mark> unfinished_;  // of the pass at hand
+  std::vector<Mark> unfinished_;                  // of the pass at hand
   std::map<std::uint64_t, std::size_t> lacking_;  // handles by size; reused storage
-  bool waiting_ = false;          // a thread is, with the lock released
+  bool waiting_ = false;                          // a thread is, with the lock released
   std::condition_variable waited_;
   std::uint64_t waits_ = 0;
 };
