@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/hash.h"
+#include "interpose/cudnn_text.h"
 #include "interpose/libraries.h"
 #include "interpose/vendor_facts.h"
 
@@ -13,69 +14,27 @@ namespace {
 
 POOCH_REAL(cudnn, cudnnGetStream);
 POOCH_REAL(cudnn, cudnnGetTensorSizeInBytes);
-POOCH_REAL(cudnn, cudnnGetTensorNdDescriptor);
 POOCH_REAL(cudnn, cudnnGetFilterSizeInBytes);
-POOCH_REAL(cudnn, cudnnGetFilterNdDescriptor);
 POOCH_REAL(cudnn, cudnnGetDropoutDescriptor);
 POOCH_REAL(cudnn, cudnnGetRNNDescriptor_v8);
 POOCH_REAL(cudnn, cudnnGetRNNDataDescriptor);
 
-// 0 for packed vector types and those that came later: their layout is not judged here.
-std::uint64_t element_bytes(cudnnDataType_t type) {
-  switch (type) {
-    case CUDNN_DATA_DOUBLE:
-    case CUDNN_DATA_INT64:
-      return 8;
-    case CUDNN_DATA_FLOAT:
-    case CUDNN_DATA_INT32:
-      return 4;
-    case CUDNN_DATA_HALF:
-    case CUDNN_DATA_BFLOAT16:
-      return 2;
-    case CUDNN_DATA_INT8:
-    case CUDNN_DATA_UINT8:
-    case CUDNN_DATA_BOOLEAN:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
-struct TensorShape {
-  cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  int rank = 0;
-  int dimensions[CUDNN_DIM_MAX] = {};
-  int strides[CUDNN_DIM_MAX] = {};
-};
-
-bool read_shape(const Scope& scope, cudnnTensorDescriptor_t tensor, TensorShape& shape) {
-  auto* const get = real_cudnnGetTensorNdDescriptor.get_if_present(scope);
-  return get != nullptr && get(tensor, CUDNN_DIM_MAX, &shape.type, &shape.rank, shape.dimensions,
-                               shape.strides) == CUDNN_STATUS_SUCCESS;
-}
-
-bool read_filter_shape(const Scope& scope, cudnnFilterDescriptor_t filter, TensorShape& shape,
-                       cudnnTensorFormat_t& format) {
-  auto* const get = real_cudnnGetFilterNdDescriptor.get_if_present(scope);
-  return get != nullptr && get(filter, CUDNN_DIM_MAX, &shape.type, &format, &shape.rank, shape.dimensions) ==
-                               CUDNN_STATUS_SUCCESS;
-}
-
 // Shape and hash of what a descriptor says.
-void describe(const TensorShape& from, Extent& extent) {
-  extent.shape.rank = static_cast<std::uint8_t>(std::min(from.rank, max_rank));
-  extent.shape.element_bytes = static_cast<std::uint8_t>(element_bytes(from.type));
-  std::copy_n(from.dimensions, extent.shape.rank, extent.shape.sizes.begin());
-  extent.traits = mix(extent.traits, static_cast<std::uint64_t>(from.type));
-  for (int i = 0; i < std::min<int>(from.rank, CUDNN_DIM_MAX); ++i)
-    extent.traits = mix(extent.traits, static_cast<std::uint64_t>(from.dimensions[i]) << 32 ^
-                                           static_cast<std::uint32_t>(from.strides[i]));
+void describe(cudnnDataType_t type, int rank, const Numbers& dimensions, const Numbers& strides,
+              Extent& extent) {
+  extent.shape.rank = static_cast<std::uint8_t>(std::min(rank, max_rank));
+  extent.shape.element_bytes = static_cast<std::uint8_t>(element_bytes(type));
+  std::copy_n(dimensions.begin(), extent.shape.rank, extent.shape.sizes.begin());
+  extent.traits = mix(extent.traits, static_cast<std::uint64_t>(type));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rank); ++i)
+    extent.traits = mix(extent.traits, static_cast<std::uint64_t>(dimensions[i]) << 32 ^
+                                           static_cast<std::uint32_t>(strides[i]));
 }
 
 // Do the elements fill the span without gaps?
-bool is_dense(const TensorShape& shape, std::uint64_t span_bytes) {
+bool is_dense(const TensorText& shape, std::uint64_t span_bytes) {
   std::uint64_t elements = 1;
-  for (int i = 0; i < shape.rank && i < CUDNN_DIM_MAX; ++i) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(shape.rank); ++i) {
     elements *= static_cast<std::uint64_t>(shape.dimensions[i]);
     if (shape.strides[i] == 0 && shape.dimensions[i] > 1) return false;
   }
@@ -105,14 +64,14 @@ struct TensorFacts {
 
 TensorFacts ask(const Scope& scope, cudnnTensorDescriptor_t tensor) {
   TensorFacts facts{tensor};
-  TensorShape shape;
-  facts.known = read_shape(scope, tensor, shape);
+  TensorText shape;
+  facts.known = shape.read(scope, tensor);
   facts.type = shape.type;
   auto* const get = real_cudnnGetTensorSizeInBytes.get(scope);
   std::size_t bytes = 0;
   if (get == nullptr || get(tensor, &bytes) != CUDNN_STATUS_SUCCESS) return facts;
   facts.extent = Extent(bytes, facts.known && is_dense(shape, bytes));
-  if (facts.known) describe(shape, facts.extent);
+  if (facts.known) describe(shape.type, shape.rank, shape.dimensions, shape.strides, facts.extent);
   return facts;
 }
 
@@ -162,11 +121,10 @@ Extent filter_extent(const Scope& scope, cudnnFilterDescriptor_t filter) {
   if (get == nullptr || get(filter, &bytes) != CUDNN_STATUS_SUCCESS) return Extent::unknown();
   Extent extent(bytes);  // filters have no strides
   extent.filter = true;
-  TensorShape shape;
-  cudnnTensorFormat_t format;
-  if (read_filter_shape(scope, filter, shape, format)) {
-    describe(shape, extent);
-    extent.traits = mix(extent.traits, format);
+  FilterText shape;
+  if (shape.read(scope, filter)) {
+    describe(shape.type, shape.rank, shape.dimensions, {}, extent);
+    extent.traits = mix(extent.traits, shape.format);
   }
   return extent;
 }
@@ -177,9 +135,8 @@ bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnTensorDescript
 }
 
 bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnFilterDescriptor_t filter) {
-  TensorShape shape;
-  cudnnTensorFormat_t format;
-  const bool known = filter != nullptr && read_filter_shape(scope, filter, shape, format);
+  FilterText shape;
+  const bool known = filter != nullptr && shape.read(scope, filter);
   return not_zero(scalar, known, shape.type);
 }
 

@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "interpose/cudnn_text.h"
 #include "interpose/libraries.h"
 #include "interpose/vendor_facts.h"
 
 namespace pooch::interpose {
 namespace {
 
-POOCH_REAL(cudnn, cudnnGetFilterNdDescriptor);
 POOCH_REAL(cudnn, cudnnGetConvolutionNdDescriptor);
 POOCH_REAL(cudnn, cudnnGetConvolutionGroupCount);
 POOCH_REAL(cudnn, cudnnGetConvolutionMathType);
@@ -80,13 +80,9 @@ Scalar scalar_of(const Scope& scope, const void* scalar, cudnnTensorDescriptor_t
 }
 
 Scalar scalar_of(const Scope& scope, const void* scalar, cudnnFilterDescriptor_t filter) {
-  cudnnDataType_t type;
-  cudnnTensorFormat_t format;
-  int rank, ignored[CUDNN_DIM_MAX];
-  auto* const get = real_cudnnGetFilterNdDescriptor.get_if_present(scope);
-  const bool known = filter != nullptr && get != nullptr &&
-                     get(filter, CUDNN_DIM_MAX, &type, &format, &rank, ignored) == CUDNN_STATUS_SUCCESS;
-  return judge(scalar, known, type);
+  FilterText text;
+  const bool known = filter != nullptr && text.read(scope, filter);
+  return judge(scalar, known, text.type);
 }
 
 void add_traits(const Scope& scope, CallBuilder& call, cudnnConvolutionDescriptor_t convolution) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/log.h"
+#include "interpose/cudnn_text.h"
 #include "interpose/libraries.h"
 
 namespace pooch::interpose {
@@ -22,14 +23,16 @@ POOCH_REAL(cudnn, cudnnSetConvolutionReorderType);
 POOCH_REAL(cudnn, cudnnGetActivationDescriptorSwishBeta);
 POOCH_REAL(cudnn, cudnnSetActivationDescriptorSwishBeta);
 
-#define POOCH_DESCRIPTOR(name, get, set) \
+#define POOCH_MADE(name, set)            \
   POOCH_REAL(cudnn, cudnnCreate##name);  \
   POOCH_REAL(cudnn, cudnnDestroy##name); \
-  POOCH_REAL(cudnn, get);                \
   POOCH_REAL(cudnn, set);
+#define POOCH_DESCRIPTOR(name, get, set) \
+  POOCH_MADE(name, set)                  \
+  POOCH_REAL(cudnn, get);
 
-POOCH_DESCRIPTOR(TensorDescriptor, cudnnGetTensorNdDescriptor, cudnnSetTensorNdDescriptor)
-POOCH_DESCRIPTOR(FilterDescriptor, cudnnGetFilterNdDescriptor, cudnnSetFilterNdDescriptor)
+POOCH_MADE(TensorDescriptor, cudnnSetTensorNdDescriptor)
+POOCH_MADE(FilterDescriptor, cudnnSetFilterNdDescriptor)
 POOCH_DESCRIPTOR(ConvolutionDescriptor, cudnnGetConvolutionNdDescriptor, cudnnSetConvolutionNdDescriptor)
 POOCH_DESCRIPTOR(PoolingDescriptor, cudnnGetPoolingNdDescriptor, cudnnSetPoolingNdDescriptor)
 POOCH_DESCRIPTOR(ActivationDescriptor, cudnnGetActivationDescriptor, cudnnSetActivationDescriptor)
@@ -40,8 +43,7 @@ POOCH_DESCRIPTOR(TensorTransformDescriptor, cudnnGetTensorTransformDescriptor,
                  cudnnSetTensorTransformDescriptor)
 
 #undef POOCH_DESCRIPTOR
-
-using Numbers = std::array<int, CUDNN_DIM_MAX>;
+#undef POOCH_MADE
 
 // One call of cuDNN went well; a function that this version does not have did not.
 template <class Function, class... Arguments>
@@ -62,53 +64,8 @@ bool is_vector_type(cudnnDataType_t type) {
   return type == CUDNN_DATA_INT8x4 || type == CUDNN_DATA_UINT8x4 || type == CUDNN_DATA_INT8x32;
 }
 
-struct TensorText {
-  cudnnDataType_t type{};
-  int rank = 0;
-  Numbers dimensions{}, strides{};
-
-  bool read(const Scope& scope, cudnnTensorDescriptor_t from) {
-    return done(scope, real_cudnnGetTensorNdDescriptor, from, CUDNN_DIM_MAX, &type, &rank, dimensions.data(),
-                strides.data()) &&
-           rank <= CUDNN_DIM_MAX;
-  }
-};
-
-struct FilterText {
-  cudnnDataType_t type{};
-  cudnnTensorFormat_t format{};
-  int rank = 0;
-  Numbers dimensions{};
-
-  bool read(const Scope& scope, cudnnFilterDescriptor_t from) {
-    return done(scope, real_cudnnGetFilterNdDescriptor, from, CUDNN_DIM_MAX, &type, &format, &rank,
-                dimensions.data()) &&
-           rank <= CUDNN_DIM_MAX;
-  }
-};
-
 std::size_t factor_bytes(cudnnDataType_t type) {
   return type == CUDNN_DATA_DOUBLE ? sizeof(double) : sizeof(float);
-}
-
-std::size_t element_bytes(cudnnDataType_t type) {
-  switch (type) {
-    case CUDNN_DATA_DOUBLE:
-    case CUDNN_DATA_INT64:
-      return 8;
-    case CUDNN_DATA_FLOAT:
-    case CUDNN_DATA_INT32:
-      return 4;
-    case CUDNN_DATA_HALF:
-    case CUDNN_DATA_BFLOAT16:
-      return 2;
-    case CUDNN_DATA_INT8:
-    case CUDNN_DATA_UINT8:
-    case CUDNN_DATA_BOOLEAN:
-      return 1;
-    default:
-      return 0;
-  }
 }
 
 KeptDescriptor<cudnnTensorTransformDescriptor_t> keep_transform(const Keeping& keeping,

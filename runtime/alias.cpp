@@ -129,10 +129,14 @@ Status AliasMode::build(std::vector<AliasPhase> phases, std::unique_lock<std::mu
   return done;
 }
 
-// Everything that lives goes to the host; the handles go back to the pool.
+// Everything that lives goes to the host; the handles go back to the pool, with those of memory that nobody
+// uses.
 Status AliasMode::save_and_unmap(std::unique_lock<std::mutex>& lock) {
+  std::vector<Chunk*> leaving = chunks_;
+  for (Chunk* chunk : residency_.mapped())
+    if (!chunk->live && chunk->pins == 0 && !index_.contains(chunk)) leaving.push_back(chunk);
   Marks marks;
-  for (Chunk* chunk : chunks_) {
+  for (Chunk* chunk : leaving) {
     if (chunk->pins > 0) return Error{ErrorCode::out_of_memory, "a chunk is in use"};
     if (chunk->state == ChunkState::evicting) chunk->state = ChunkState::resident;
     if (chunk->state != ChunkState::resident) continue;
@@ -140,7 +144,7 @@ Status AliasMode::save_and_unmap(std::unique_lock<std::mutex>& lock) {
     marks.add(chunk->uses);
   }
   if (const auto waited = await(device_, order_, marks, lock); !waited) return waited;
-  for (Chunk* chunk : chunks_) {
+  for (Chunk* chunk : leaving) {
     if (chunk->pins > 0 || (chunk->live && !chunk->host_valid && chunk->state == ChunkState::resident))
       return Error{ErrorCode::out_of_memory, "another thread has used a chunk meanwhile"};
     if (chunk->state != ChunkState::resident) continue;

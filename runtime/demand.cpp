@@ -4,6 +4,8 @@
 #include <chrono>
 #include <thread>
 
+#include "runtime/host_wait.h"
+
 namespace pooch::runtime {
 namespace {
 
@@ -61,7 +63,7 @@ Result<bool> Demand::round(std::uint64_t bytes, std::uint64_t op, std::unique_lo
     any |= *begun;
     if (*begun) marks.add(chunk->uses);
   }
-  if (outcome) outcome = await(marks, lock);
+  if (outcome) outcome = await(device_, order_, marks, lock);
   for (Chunk* chunk : victims_) {
     if (!outcome) break;
     // Somebody may have taken it back meanwhile.
@@ -116,7 +118,7 @@ Result<bool> Demand::begin(Chunk& chunk, std::unique_lock<std::mutex>& lock) {
     if (const auto busy = arena_.busy()) {
       Marks one;
       one.add(*busy);
-      if (const auto waited = await(one, lock); !waited) return waited.error();
+      if (const auto waited = await(device_, order_, one, lock); !waited) return waited.error();
     } else if (!free_host_memory(chunk.occupied)) {
       return false;
     }
@@ -136,33 +138,10 @@ bool Demand::free_host_memory(std::uint64_t bytes) {
   return got > 0;
 }
 
-Status Demand::await(const Marks& marks, std::unique_lock<std::mutex>& lock) {
-  std::vector<EventHandle> events;
-  for (const Mark& mark : marks) {
-    const auto finished = order_.finished(mark);
-    if (!finished) return finished.error();
-    if (*finished) continue;
-    const auto event = order_.event_for(mark);
-    if (!event) return event.error();
-    events.push_back(*event);
-  }
-  if (events.empty()) return Done{};
-  lock.unlock();
-  Status outcome = Done{};
-  for (const EventHandle event : events) {
-    outcome = device_.synchronize(event);
-    if (!outcome) break;
-  }
-  lock.lock();
-  if (!outcome) return outcome;
-  for (const Mark& mark : marks) order_.note_finished(mark);
-  return Done{};
-}
-
 Result<std::vector<Residency::Span>> Demand::forget_unused(std::unique_lock<std::mutex>& lock) {
   while (moving_) moved_.wait(lock);
   moving_ = true;
-  const Status waited = await(residency_.unused_marks(), lock);
+  const Status waited = await(device_, order_, residency_.unused_marks(), lock);
   Result<std::vector<Residency::Span>> forgotten = waited ? residency_.forget_unused() : waited.error();
   moving_ = false;
   moved_.notify_all();

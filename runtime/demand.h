@@ -35,7 +35,6 @@ class Demand {
   Status choose(std::uint64_t bytes, std::uint64_t op);
   Result<bool> begin(Chunk& chunk, std::unique_lock<std::mutex>& lock);
   bool free_host_memory(std::uint64_t bytes);
-  Status await(const Marks& marks, std::unique_lock<std::mutex>& lock);
 
   Device& device_;
   StreamOrder& order_;

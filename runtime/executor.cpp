@@ -9,13 +9,23 @@ namespace pooch::runtime {
 // --- plans
 
 Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known,
-                       double out_us_per_byte) {
+                       double out_us_per_byte, std::unique_lock<std::mutex>& lock) {
   auto script = Script::compile(plan, known, out_us_per_byte);
   if (!script) return script.error();
-  if (scripts_.contains(phase)) return Error{ErrorCode::invalid_argument, "the phase has its plan already"};
-  scripts_.emplace(phase, Adopted{std::make_unique<const Script>(std::move(*script)), known,
-                                  plan.backing == Backing::alias});
+  Adopted adopted{std::make_unique<const Script>(std::move(*script)), known, plan.backing == Backing::alias};
+  // The old one may be what the layout is for.
+  if (scripts_.contains(phase))
+    if (const auto apart = dismantle(lock); !apart) return apart;
+  if (script_ != nullptr && script_ == script_of(phase))
+    if (const auto left = leave(lock); !left) return left;
+  scripts_.insert_or_assign(phase, std::move(adopted));
   return Done{};
+}
+
+void Executor::refresh(tracker::PhaseIndex phase, const KnownPhase& known) {
+  // A layout that exists refers to what it was made from.
+  const auto found = scripts_.find(phase);
+  if (found != scripts_.end() && !alias_.built()) found->second.known = known;
 }
 
 const Script* Executor::script_of(tracker::PhaseIndex phase) const {
@@ -83,6 +93,7 @@ void Executor::stop_following() {
 
 void Executor::finish() {
   if (from_the_start_) ++counts_.planned_iterations;
+  if (trace_ != nullptr) trace_->iteration_planned();
   pending_.clear();
   stop_following();
 }
@@ -209,7 +220,6 @@ void Executor::keep(std::int32_t position, const Call& call, const tracker::Op& 
     kept.operand_of.push_back(static_cast<std::uint32_t>(found - op.operands.begin()));
   }
   kept_.insert_or_assign(position, std::move(kept));
-  ++counts_.kept_calls;
 }
 
 Status Executor::after(std::int32_t position, const tracker::Op& op) {

@@ -1,10 +1,8 @@
 // Follows plans: evicts, prefetches, drops and replays at the positions that they name.
 //
-//            boundary, and the phase has a plan
-//   idle  ------------------------------------->  following  --- last op --->  idle
-//     ^                                              | an op that the plan does not expect, before it
-//     launches:
-//     +------------- what was dropped is replayed ---+ demand mode until the next boundary
+//   idle -- a boundary, and the phase has a plan --> following -- the last op --> idle
+//   following -- an op that the plan does not expect, before it launches -->
+//       what was dropped is replayed --> idle: demand mode until the next boundary
 //
 // Ops are matched by key before they launch. Nothing here guesses: what a plan wants and cannot be had (no
 // host memory, a call that cannot be kept) is left undone, and Demand serves what is missing.
@@ -41,7 +39,6 @@ struct ExecutorCounts {
   std::uint64_t planned_iterations = 0;  // followed from their first op to their last
   std::uint64_t left = 0;                // plans left at an op that they did not expect
   std::uint64_t replays = 0;
-  std::uint64_t kept_calls = 0;
   std::uint64_t aliased = 0;    // times that alias mode was begun
   std::uint64_t unplanned = 0;  // times that Demand was asked for memory while a plan was followed
 };
@@ -63,12 +60,15 @@ class Executor {
   // What is done is shown in the timeline from now on; nullptr: in none.
   void show_in(Trace* trace) { trace_ = trace; }
 
-  // The plan is followed from the phase's next iteration on. Error invalid_argument: it is not of this phase.
-  Status adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known, double out_us_per_byte);
+  // The plan is followed from the phase's next iteration on, in place of the one that the phase had. Error
+  // invalid_argument: it is not of this phase.
+  Status adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known, double out_us_per_byte,
+               std::unique_lock<std::mutex>& lock);
+  // More is known of a phase that may have a plan; its structure is the same.
+  void refresh(tracker::PhaseIndex phase, const KnownPhase& known);
   // The phase's plan could not be laid out: it is given up, and a plan for so many bytes less is wanted. 0:
   // it could, or was not tried.
   std::uint64_t withdraw_for_layout(tracker::PhaseIndex phase);
-  bool has_plan(tracker::PhaseIndex phase) const { return scripts_.contains(phase); }
 
   // An op is about to be launched in `stream`: does what comes before it. Its position where a plan is
   // followed. May release `lock` and take it again. Error: content that the op may need cannot be made again;

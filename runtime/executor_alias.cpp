@@ -1,6 +1,7 @@
 // When plans are carried out in alias mode, and when not.
 #include "core/log.h"
 #include "runtime/executor.h"
+#include "runtime/host_wait.h"
 
 namespace pooch::runtime {
 namespace {
@@ -14,14 +15,11 @@ constexpr std::uint64_t most_attempts = 8;
 
 // The host waits for the device. Error: it could wait for the program itself.
 Status Executor::idle(std::unique_lock<std::mutex>& lock) {
-  const auto blocked = parts_.order.host_blocked();
-  if (!blocked) return blocked.error();
-  if (*blocked)
+  const auto idle = await_idle(parts_.device, parts_.order, lock);
+  if (!idle) return idle.error();
+  if (!*idle)
     return Error{ErrorCode::internal, "the program holds up a stream while memory has to be rearranged"};
-  lock.unlock();
-  const Status done = parts_.device.synchronize_all();
-  lock.lock();
-  return done;
+  return Done{};
 }
 
 Status Executor::dismantle(std::unique_lock<std::mutex>& lock) {
@@ -40,7 +38,7 @@ Status Executor::settle_mappings(const Script* wanted, std::unique_lock<std::mut
   if (const auto apart = dismantle(lock); !apart) return apart;
   if (wanted == nullptr) return Done{};
   for (const auto& [phase, adopted] : scripts_)
-    if (adopted.script.get() == wanted && adopted.alias) return build_alias(lock);
+    if (adopted.script.get() == wanted && adopted.alias && adopted.known.settled) return build_alias(lock);
   return Done{};
 }
 

@@ -27,4 +27,15 @@ Status await(Device& device, StreamOrder& order, const Marks& marks, std::unique
   return Done{};
 }
 
+Result<bool> await_idle(Device& device, StreamOrder& order, std::unique_lock<std::mutex>& lock) {
+  const auto blocked = order.host_blocked();
+  if (!blocked) return blocked.error();
+  if (*blocked) return false;
+  lock.unlock();
+  const Status done = device.synchronize_all();
+  lock.lock();
+  if (!done) return done.error();
+  return true;
+}
+
 }  // namespace pooch::runtime

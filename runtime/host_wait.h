@@ -12,4 +12,8 @@ namespace pooch::runtime {
 // it guards may have changed; not at all where the marks are known to be finished.
 Status await(Device& device, StreamOrder& order, const Marks& marks, std::unique_lock<std::mutex>& lock);
 
+// The host waits, with `lock` released, until the device has finished everything. False, without waiting: the
+// program itself holds up a stream, so that the wait might have no end.
+Result<bool> await_idle(Device& device, StreamOrder& order, std::unique_lock<std::mutex>& lock);
+
 }  // namespace pooch::runtime

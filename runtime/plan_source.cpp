@@ -149,32 +149,39 @@ Status PlanSource::read_plan_file(const std::string& path) {
   return Done{};
 }
 
-void PlanSource::request(const std::string& phase, const std::function<Profile()>& profile,
-                         const std::string& structure, std::uint64_t reserve) {
-  const std::uint64_t cap = target_.cap - std::min(target_.cap, reserve);
+bool PlanSource::request(const std::string& phase, const std::function<Profile()>& profile,
+                         const Wish& wish) {
+  const std::uint64_t cap = target_.cap - std::min(target_.cap, wish.reserve);
   const auto [at, is_new] = entries_.try_emplace(phase);
-  if (!is_new) return;
+  if (!is_new) return false;
   Entry& entry = at->second;
-  entry.identity = {phase,           structure, target_.device,      std::string(name(policy_)),
-                    target_.backing, cap,       target_.host_budget, version_};
-  if (from_file_ && from_file_->phase == phase) {
-    entry.plan = from_file_;
-    return;
+  entry.identity = {phase, wish.structure,      target_.device, std::string(name(policy_)), target_.backing,
+                    cap,   target_.host_budget, version_};
+  entry.provisional = wish.provisional;
+  if (from_file_ && from_file_->phase == phase) entry.plan = from_file_;
+  if (entry.plan || !is_planned(policy_)) return false;
+  if (!wish.fresh) entry.plan = find_cached(entry.identity);
+  if (entry.plan || failures_ >= limits_.failures) return false;
+  if (planner_.empty()) {
+    warn_once("no planner", fmt::format("no plans can be made: {}", no_planner_));
+    return false;
   }
-  if (!is_planned(policy_)) return;
-  auto found = cache_.find(entry.identity);
+  auto work = start_planner(phase, profile(), cap);
+  if (work)
+    entry.work.emplace(std::move(*work));
+  else
+    fail(phase, work.error().message);
+  return entry.work.has_value();
+}
+
+std::optional<Plan> PlanSource::find_cached(const PlanIdentity& identity) const {
+  auto found = cache_.find(identity);
   if (!found) {
     log::warn("cached plan ignored: {}", found.error().message);
-  } else if (*found) {
-    log::info("phase {}: its plan was in the cache", phase);
-    entry.plan = std::move(**found);
-    return;
+    return std::nullopt;
   }
-  if (failures_ >= limits_.failures) return;
-  if (planner_.empty()) return warn_once("no planner", fmt::format("no plans can be made: {}", no_planner_));
-  auto work = start_planner(phase, profile(), cap);
-  if (!work) return fail(phase, work.error().message);
-  entry.work.emplace(std::move(*work));
+  if (*found) log::info("phase {}: its plan was in the cache", identity.phase);
+  return std::move(*found);
 }
 
 // A folder of its own with the profile in it.
@@ -257,7 +264,7 @@ void PlanSource::advance(const std::string& phase, Entry& entry) {
   failures_ = 0;
   log::info("phase {}: planned within {:.1f} s, {:.1f} ms per iteration predicted", phase, took.count(),
             plan->predicted_ms);
-  keep(entry.identity, *plan);
+  keep(entry, *plan);
   entry.plan = std::move(*plan);
 }
 
@@ -278,8 +285,9 @@ Result<Plan> PlanSource::result_of(const PlanIdentity& identity, const Work& wor
   return plan;
 }
 
-void PlanSource::keep(const PlanIdentity& identity, const Plan& plan) {
-  const Status stored = cache_.store(identity, plan);
+void PlanSource::keep(const Entry& entry, const Plan& plan) {
+  if (entry.provisional) return;
+  const Status stored = cache_.store(entry.identity, plan);
   if (!stored)
     warn_once("cache", fmt::format("plans are not kept for the next run: {}", stored.error().message));
 }

@@ -52,12 +52,15 @@ class PlanSource {
   PlanSource(const PlanSource&) = delete;
   PlanSource& operator=(const PlanSource&) = delete;
 
-  // A phase is known and has been measured: looks for its plan. `profile` is asked only where a planner must
-  // work. Plans for another `structure` (structure_of(phase)) are of no use; empty: all are. `reserve`: bytes
-  // that the plan must leave alone beside the cap's rest. Never waits;
-  // further requests for the same phase do nothing.
-  void request(const std::string& phase, const std::function<Profile()>& profile,
-               const std::string& structure = {}, std::uint64_t reserve = 0);
+  struct Wish {
+    std::string structure = {};  // structure_of(phase): plans for another one are of no use; empty: all are
+    std::uint64_t reserve = 0;   // bytes that the plan must leave alone beside the cap's rest
+    bool fresh = false;          // plans in the cache are outdated
+    bool provisional = false;    // the plan is none for the cache
+  };
+  // A phase is known: looks for its plan. `profile` is asked only where a planner must work; then the answer
+  // is true. Never waits; further requests for the same phase do nothing.
+  bool request(const std::string& phase, const std::function<Profile()>& profile, const Wish& wish);
   // The phase may be requested again. Not while a planner is at work for it.
   void forget(const std::string& phase);
   // The phase's plan, once, as soon as there is one. Never waits.
@@ -77,17 +80,19 @@ class PlanSource {
   };
   struct Entry {
     PlanIdentity identity;
+    bool provisional = false;
     std::optional<Work> work;
     std::optional<Plan> plan;
   };
 
   PlanSource(const Config& config, PlanTarget target, Limits limits);
   Status read_plan_file(const std::string& path);
+  std::optional<Plan> find_cached(const PlanIdentity& identity) const;
   Result<Work> start_planner(const std::string& phase, const Profile& profile, std::uint64_t cap);
   Result<std::string> write_profile(const Profile& profile) const;
   void advance(const std::string& phase, Entry& entry);
   Result<Plan> result_of(const PlanIdentity& identity, const Work& work) const;
-  void keep(const PlanIdentity& identity, const Plan& plan);
+  void keep(const Entry& entry, const Plan& plan);
   void fail(const std::string& phase, const std::string& why);
   void warn_once(const std::string& what, const std::string& text);
 

@@ -1,12 +1,18 @@
-// Gets plans for the phases that have been measured and hands them to the executor, between two iterations.
+// Gets plans for the phases that are known and hands them to the executor: once per iteration, at its begin
+// or as soon as it is known to be one.
+//
+// A phase is planned as soon as it has been seen once, from what times there are, and again when measured
+// times turn out to be others.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/profile.h"
 #include "runtime/executor.h"
@@ -27,32 +33,47 @@ class Planning {
         profiler_(profiler),
         tracker_(tracker) {}
 
-  // The program is between two iterations, and a phase may still get a plan.
+  // An iteration has begun since the last time.
   bool wants_to_act() const;
   // ... and a phase that is to be planned has no plan yet.
   bool wants_profile() const;
-  // Requests and adopts plans. `profile` is asked where a planner is to be started.
-  // `out_us_per_byte`: of copies to the host, 0 where it is not known.
-  void act(const std::function<Profile()>& profile, double out_us_per_byte);
+  // Requests and adopts plans. `profile` is asked where a planner is to be started. `out_us_per_byte`: of
+  // copies to the host, 0 where it is not known. May release `lock` and take it again.
+  void act(const std::function<Profile()>& profile, double out_us_per_byte,
+           std::unique_lock<std::mutex>& lock);
   // At the program's end.
   void abandon() { source_->abandon(); }
 
  private:
-  void adopt(tracker::PhaseIndex phase, const KnownPhase& known, double out_us_per_byte);
+  // What a plan was asked for with.
+  struct Basis {
+    std::uint64_t revision = 0;  // 0: none was asked for
+    std::string structure;
+    std::vector<double> us;  // by op; empty: it was there already, from times of its own
+  };
+  struct State {
+    Basis basis;
+    bool settled = false;       // it has its plan, or will have none
+    bool outdated = false;      // the plan that is being made is for what no longer holds
+    bool fresh = false;         // plans in the cache are older than the times
+    std::uint64_t reserve = 0;  // bytes; more than a layout had
+    int layouts = 0;            // that could not be made
+  };
+
+  void act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
+           double out_us_per_byte, std::unique_lock<std::mutex>& lock);
+  void reconsider(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
+  void retry_layout(tracker::PhaseIndex phase, State& state);
+  void renew(State& state, const std::string& id);
+  static bool differs(const Basis& basis, const KnownPhase& known);
 
   std::unique_ptr<PlanSource> source_;
   const bool wait_;
   Executor& executor_;
   Profiler& profiler_;
   const tracker::Tracker& tracker_;
-  struct Retry {
-    std::uint64_t reserve = 0;  // bytes
-    int times = 0;
-  };
-  void retry(tracker::PhaseIndex phase, const std::string& id);
-
-  std::map<tracker::PhaseIndex, Retry> retries_;  // plans that could not be laid out
-  std::set<tracker::PhaseIndex> settled_;         // they have their plan, or will have none
+  std::map<tracker::PhaseIndex, State> states_;
+  std::optional<tracker::StepIndex> acted_in_;  // the iteration that began there
 };
 
 }  // namespace pooch::runtime

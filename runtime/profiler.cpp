@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/log.h"
+#include "runtime/like_ops.h"
 #include "tracker/layers.h"
 #include "tracker/phase_profile.h"
 
@@ -41,6 +42,7 @@ void Profiler::end(StreamHandle stream, const tracker::Op& op, bool disturbed) {
   else
     target.pending = false;  // a trial
   if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
+  if (early_ && target.step && !running_) early_->steps.resize(target.index - early_->start + 1);
   pending_ += target.pending;
   targets_.push_back(target);
   ++next_op_;
@@ -55,7 +57,7 @@ void Profiler::launched() {
   if (running_ && (!where || (where->start != running_->start && where->start != tracker_.steps())))
     running_.reset();  // lost its way: not an iteration of a phase that is known
   if (!where)
-    timing_ = false;
+    decide_early();
   else if (where->start == tracker_.steps())
     decide(where->start);
   if (timer_ && !timing_ && (drained() || passed())) {
@@ -109,6 +111,7 @@ void Profiler::end_timer() {
   (void)timer_->stop(times_);
   timer_.reset();
   assign(times_);
+  early_.reset();
   streams_.clear();
   drop_marks();
 }
@@ -126,26 +129,42 @@ void Profiler::fill_in() {
   pending_ = 0;
 }
 
+bool Profiler::open_timer() {
+  if (timer_) return true;
+  auto opened = cupti::open_op_timer(device_, *choice_);
+  if (!opened) {
+    log::warn("ops cannot be timed: {}", opened.error().message);
+    failed_ = true;
+    return false;
+  }
+  timer_ = std::move(*opened);
+  source_ = timer_->source();
+  return true;
+}
+
 // The next step begins an iteration: is it to be timed?
 void Profiler::decide(tracker::StepIndex next) {
   timing_ = false;
   running_.reset();
   if (failed_ || !choice_) return;
   if (known_[tracker_.iterations().where()->phase].timed.size() >= wanted) return;
-  if (!timer_) {
-    auto opened = cupti::open_op_timer(device_, *choice_);
-    if (!opened) {
-      log::warn("ops cannot be timed: {}", opened.error().message);
-      failed_ = true;
-      return;
-    }
-    timer_ = std::move(*opened);
-    source_ = timer_->source();
-  }
+  if (!open_timer()) return;
   timing_ = true;
   marked_ = false;
   running_ = Timed{};
   running_->start = next;
+}
+
+// No phase is known where the program is: is the next step to be timed?
+void Profiler::decide_early() {
+  constexpr tracker::StepIndex now_and_then = 512;
+  timing_ = false;
+  if (failed_ || !choice_ || tracker_.iterations().phases() > 0 || tracker_.steps() >= most_early) return;
+  if (!open_timer()) return;
+  timing_ = true;
+  marked_ = false;
+  if (!early_) early_ = Early{tracker_.steps(), {}, {}};
+  if (tracker_.steps() % now_and_then == 0) collect();
 }
 
 // Where the buffers are, and whether they are always there.
@@ -172,32 +191,50 @@ void Profiler::keep(const tracker::Iteration& iteration) {
   for (auto& [phase, other] : known_)
     if (phase != iteration.phase)
       std::erase_if(other.timed, [&](const Timed& t) { return t.start == iteration.start; });
-  const bool is_timed = running_ && running_->start == iteration.start;
-  const bool tells = known.described < telling;
-  if (tells) {
+  std::optional<Timed> timed = timed_part(iteration);
+  const bool describes = known.described < most_described;
+  ++completed_;
+  if (describes) {
     ++known.described;
     KnownPhase described;
     described.profile =
         tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end, described.operands);
     described.profile.id = phase_id(tracker_.iterations().phase(iteration.phase));
     find_bases(described, iteration.start, known.structure);
+    described.revision = ++revisions_;
+    described.settled = known.described == most_described;
     known.structure = std::move(described);
+    known.times_of.reset();
+    known.tells = completed_ > untold;
   }
-  if (!tells && !is_timed) return;
+  if (!describes && !timed) return;
   std::vector<std::uint64_t> copies;
   for (const tracker::LoggedCopy& copy : tracker_.log().copies())
     if (copy.before >= iteration.start && copy.before < iteration.end) copies.push_back(copy.number);
-  if (tells) known.copies = copies;
-  if (!is_timed) return;
-  Timed timed = std::move(*running_);
-  running_.reset();
-  // Another phase had been expected, or this one would not have been timed.
-  if (known.timed.size() >= wanted) return;
+  if (describes) known.copies = copies;
+  // Where another phase had been expected, this one may have been timed often enough.
+  if (!timed || known.timed.size() >= wanted) return;
+  for (const std::uint64_t copy : copies)
+    timed->copies.push_back({copy, early_ ? early_->copies[copy] : Sample{}});
+  known.timed.push_back(std::move(*timed));
+}
+
+std::optional<Profiler::Timed> Profiler::timed_part(const tracker::Iteration& iteration) {
+  Timed timed;
+  if (running_ && running_->start == iteration.start) {
+    running_.reset();
+    timed.steps.resize(iteration.end - iteration.start);
+  } else if (early_ && iteration.start >= early_->start &&
+             iteration.end <= early_->start + early_->steps.size()) {
+    const auto first = early_->steps.begin() + static_cast<std::ptrdiff_t>(iteration.start - early_->start);
+    timed.steps.assign(first, first + static_cast<std::ptrdiff_t>(iteration.end - iteration.start));
+  } else {
+    return std::nullopt;
+  }
   timed.phase = iteration.phase;
+  timed.start = iteration.start;
   timed.end = iteration.end;
-  timed.steps.resize(iteration.end - iteration.start);
-  for (const std::uint64_t copy : copies) timed.copies.push_back({copy, {}});
-  known.timed.push_back(std::move(timed));
+  return timed;
 }
 
 Profiler::Sample* Profiler::find(const Target& target) {
@@ -210,7 +247,10 @@ Profiler::Sample* Profiler::find(const Target& target) {
         if (number == target.index) return &sample;
     }
   }
-  return nullptr;
+  if (!early_) return nullptr;
+  if (!target.step) return &early_->copies[target.index];
+  const bool within = target.index >= early_->start && target.index < early_->start + early_->steps.size();
+  return within ? &early_->steps[target.index - early_->start] : nullptr;
 }
 
 void Profiler::collect() {
@@ -231,16 +271,32 @@ void Profiler::assign(const std::vector<cupti::OpTime>& times) {
   while (!targets_.empty() && !targets_.front().pending) targets_.pop_front();
 }
 
-const KnownPhase* Profiler::settled(tracker::PhaseIndex phase) {
+bool Profiler::is_complete(const Timed& timed) {
+  return std::all_of(timed.steps.begin(), timed.steps.end(), measured);
+}
+
+const KnownPhase* Profiler::plannable(tracker::PhaseIndex phase) {
   const auto found = known_.find(phase);
-  if (found == known_.end() || found->second.described < telling) return nullptr;
-  if (found->second.has_times) return &*found->second.structure;
-  const auto& timed = found->second.timed;
-  const auto complete = [&](const Timed& t) { return std::all_of(t.steps.begin(), t.steps.end(), measured); };
-  if (timed.size() < wanted || !std::all_of(timed.begin(), timed.end(), complete)) return nullptr;
-  found->second.structure->profile = profile_of(found->second, tracker_.iterations().phase(phase));
-  found->second.has_times = true;
-  return &*found->second.structure;
+  if (found == known_.end() || !found->second.tells) return nullptr;
+  Known& known = found->second;
+  if (known.times_of == wanted) return &*known.structure;
+  const auto complete = std::count_if(known.timed.begin(), known.timed.end(), is_complete);
+  if (known.times_of == complete) return &*known.structure;
+  PhaseProfile timed = profile_of(known, tracker_.iterations().phase(phase));
+  if (timed.measured == 0 && !estimate(timed)) return nullptr;
+  known.structure->profile = std::move(timed);
+  known.structure->revision = ++revisions_;
+  known.times_of = static_cast<std::uint32_t>(complete);
+  return &*known.structure;
+}
+
+bool Profiler::estimate(PhaseProfile& phase) const {
+  std::vector<const PhaseProfile*> others;
+  for (const auto& [index, known] : known_)
+    if (known.times_of) others.push_back(&known.structure->profile);
+  if (!estimate_times(phase, others)) return false;
+  phase.graph = tracker::build_layers(phase);
+  return true;
 }
 
 void Profiler::finish() {
@@ -267,8 +323,7 @@ PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phas
   std::vector<Values> values(made.ops.size());
   std::vector<double> wholes;
   for (const Timed& timed : known.timed) {
-    if (timed.steps.size() != made.ops.size()) continue;
-    if (!std::all_of(timed.steps.begin(), timed.steps.end(), measured)) continue;
+    if (timed.steps.size() != made.ops.size() || !is_complete(timed)) continue;
     // An iteration that was seen may since have become the begin of a longer one.
     made.measured += made.measured < made.seen;
     double first = timed.steps.front().start_us, latest = first;
@@ -301,14 +356,15 @@ PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phas
   return made;
 }
 
-void Profiler::fill(Profile& profile) const {
+void Profiler::fill(Profile& profile, bool estimates) const {
   profile.timer = source_;
   profile.iterations = tracker_.iterations().count();
   profile.ops = tracker_.ops();
   for (const auto& [index, known] : known_) {
     const tracker::Phase& phase = tracker_.iterations().phase(index);
     if (!known.structure || phase.seen == 0) continue;
-    profile.phases.push_back(profile_of(known, phase));
+    profile.phases.push_back(estimates && known.times_of ? known.structure->profile
+                                                         : profile_of(known, phase));
   }
   const auto weight = [](const PhaseProfile& p) { return p.iteration_us * static_cast<double>(p.seen); };
   std::stable_sort(profile.phases.begin(), profile.phases.end(),

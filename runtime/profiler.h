@@ -2,6 +2,9 @@
 //
 //   a phase is expected that has been timed too seldom -> its iteration is timed -> … -> often enough
 //
+// Before any phase is known everything is timed, within limits, so that the first phase can be planned as
+// soon as it is found.
+//
 // While nothing is to be timed no timer exists: no event, no activity record. The session's mutex guards it.
 #pragma once
 
@@ -47,12 +50,14 @@ class Profiler {
   // Before the program destroys it.
   void stream_destroyed(StreamHandle stream);
 
-  // The phase's structure, once the phase has been seen and timed often enough to plan for it.
-  const KnownPhase* settled(tracker::PhaseIndex phase);
+  // What a plan for the phase can be made from: its structure, with times measured in as many iterations as
+  // there were, or estimated from other phases. nullptr: too little is known yet.
+  const KnownPhase* plannable(tracker::PhaseIndex phase);
 
   // All that is known; the device must be idle if the last times are not to be lost. Ends the measuring.
   void finish();
-  void fill(Profile& profile) const;
+  // `estimates`: with the times of plannable(); else what was not measured has none.
+  void fill(Profile& profile, bool estimates) const;
 
  private:
   struct Target {
@@ -72,24 +77,37 @@ class Profiler {
     std::vector<Sample> steps;
     std::vector<std::pair<std::uint64_t, Sample>> copies;  // with their numbers
   };
+  // What was timed while no phase was known.
+  struct Early {
+    tracker::StepIndex start = 0;  // of the first of `steps`
+    std::vector<Sample> steps;
+    std::map<std::uint64_t, Sample> copies;  // by number
+  };
   struct Known {
     std::optional<KnownPhase> structure;
     std::uint32_t described = 0;
-    bool has_times = false;             // the structure has them
-    std::vector<std::uint64_t> copies;  // numbers of the structure's copies
+    bool tells = false;                     // weights from a batch: good enough for plans
+    std::optional<std::uint32_t> times_of;  // of the structure: from so many iterations; 0: estimated
+    std::vector<std::uint64_t> copies;      // numbers of the structure's copies
     std::vector<Timed> timed;
   };
 
-  // Iterations of a phase that are described: the first one of a run cannot tell weights, just copied in,
-  // from a batch.
-  static constexpr std::uint32_t telling = 4;
+  // Iterations of a phase that are described. The first ones of a run cannot tell weights, just copied in,
+  // from a batch, nor what is always there from what is new each time.
+  static constexpr std::uint32_t most_described = 4;
+  static constexpr std::uint64_t untold = 1;  // iterations of the run
+  static constexpr tracker::StepIndex most_early = 20'000;
 
   void decide(tracker::StepIndex next);
+  void decide_early();
+  bool open_timer();
+  std::optional<Timed> timed_part(const tracker::Iteration& iteration);
   void keep(const tracker::Iteration& iteration);
   void find_bases(KnownPhase& phase, tracker::StepIndex start, const std::optional<KnownPhase>& before) const;
   void collect();
   void assign(const std::vector<cupti::OpTime>& times);
   static bool measured(const Sample& s) { return s.end_us >= s.start_us; }
+  static bool is_complete(const Timed& timed);
   Sample* find(const Target& target);
   bool drained() const { return pending_ == 0; }
   bool passed();
@@ -99,6 +117,7 @@ class Profiler {
   void end_timer();
   void fill_in();
   PhaseProfile profile_of(const Known& known, const tracker::Phase& phase) const;
+  bool estimate(PhaseProfile& phase) const;
 
   Device& device_;
   tracker::Tracker& tracker_;
@@ -114,8 +133,11 @@ class Profiler {
   bool marked_ = false;
   unsigned since_asked_ = 0;
   std::optional<Timed> running_;
+  std::optional<Early> early_;
   std::vector<cupti::OpTime> times_;  // reused storage
   std::map<tracker::PhaseIndex, Known> known_;
+  std::uint64_t completed_ = 0;  // iterations, as far as they came here
+  std::uint64_t revisions_ = 0;
 };
 
 }  // namespace pooch::runtime

@@ -69,7 +69,7 @@ class Script {
  public:
   // Error invalid_argument: the plan is not of this phase or this structure, or does not add up.
   // `out_us_per_byte`: of copies to the host, for what is expected of times.
-  static Result<Script> compile(const Plan& plan, const KnownPhase& phase, double out_us_per_byte = 0);
+  static Result<Script> compile(const Plan& plan, const KnownPhase& phase, double out_us_per_byte);
 
   const Plan& plan() const { return plan_; }
   const std::vector<ScriptMap>& maps() const { return maps_; }

@@ -39,8 +39,8 @@ class Session {
   ~Session();
 
   // --- allocation
-  // ------------------------------------------------------------------------------------------- Is an
-  // allocation of this size pooch's business, or to be passed through?
+
+  // Is an allocation of this size pooch's business, or to be passed through?
   bool manages(std::uint64_t bytes) const;
   // An address for `bytes`; nothing is backed yet. `stream` for a stream-ordered allocation, whose content is
   // usable from that stream's next work on. Error out_of_memory: cap and host budget together cannot hold it.
@@ -62,15 +62,16 @@ class Session {
   void pass_through_freed(Address address);
 
   // --- queries
-  // ---------------------------------------------------------------------------------------------- One
-  // comparison: is it in the arena?
+
+  // One comparison: is it in the arena?
   bool owns(Address address) const;
   // The live managed allocation that contains `address`.
   std::optional<Extent> find(Address address) const;
   MemoryInfo memory_info() const;
 
   // --- work
-  // ------------------------------------------------------------------------------------------------- Makes
+
+  // Makes
   // the call's operands resident, orders its stream behind what they wait for, runs `launch` and notes the
   // use. Returns launch's own result, or `out_of_memory` where the operands cannot be made resident together.
   // Operands outside managed memory cost nothing.

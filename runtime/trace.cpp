@@ -67,7 +67,13 @@ void Trace::iteration(std::string_view phase) {
   if (!room()) return;
   Event event{Kind::iteration};
   event.name = name_of(phase);
+  event.cause = name_of("demand");
+  iteration_ = events_.size();
   events_.push_back(event);
+}
+
+void Trace::iteration_planned() {
+  if (iteration_ != none) events_[iteration_].cause = name_of("plan");
 }
 
 void Trace::instant(std::string_view name) {

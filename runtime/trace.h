@@ -52,6 +52,8 @@ class Trace {
   std::uint64_t new_flow() { return ++flows_; }
   // The next compute slice is the first of an iteration.
   void iteration(std::string_view phase);
+  // The iteration's plan was followed to its last op.
+  void iteration_planned();
   // Both are shown at the begin of the latest compute or replay slice: the host runs ahead of the device.
   void instant(std::string_view name);
   void memory(std::uint64_t bytes);  // device memory in use by now
@@ -89,6 +91,7 @@ class Trace {
   std::unordered_map<std::string, std::uint32_t> name_index_{{"", 0}};
   std::vector<StreamHandle> streams_;  // in order of first use
   std::uint64_t flows_ = 0;
+  Number iteration_ = none;  // the latest
   std::uint32_t since_collected_ = 0;
   std::vector<cupti::OpTime> times_;  // reused storage
 };

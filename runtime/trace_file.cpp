@@ -86,6 +86,7 @@ void TraceFile::add_iterations() {
     if (event.kind == Trace::Kind::iteration) {
       close();
       open = Item{Item::Kind::slice, row(Row::iterations, 0), event.name, -1, 0, -1};
+      open->mode = event.cause;
     } else if (open && event.kind == Trace::Kind::slice && timed(event) && computes(event.track)) {
       if (open->end_us < open->at_us) open->at_us = std::max(event.start_us, done_us);
       open->end_us = done_us = std::max({event.end_us, done_us, open->at_us});
@@ -148,6 +149,7 @@ void TraceFile::put(const Item& item, std::string& out) const {
       fmt::format_to(to, R"({{"ph":"X","pid":1,"tid":{},"ts":{:.3f},"dur":{:.3f},"name":{},"args":{{)",
                      item.row, item.at_us, item.end_us - item.at_us, name);
       if (item.position >= 0) fmt::format_to(to, R"("position":{})", item.position);
+      if (item.mode != 0) fmt::format_to(to, R"("mode":{})", json_quoted(trace_.names_[item.mode]));
       if (item.value > 0) fmt::format_to(to, R"({}"bytes":{})", item.position >= 0 ? "," : "", item.value);
       out += "}}";
       break;

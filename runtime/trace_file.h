@@ -30,6 +30,7 @@ class TraceFile {
     std::int32_t position = -1;
     double at_us = 0, end_us = 0;
     std::uint64_t value = 0;  // bytes; an arrow's number
+    std::uint32_t mode = 0;   // of an iteration: index into the trace's names
   };
 
   void place_slices();

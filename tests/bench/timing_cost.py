@@ -3,7 +3,8 @@
 Runs without a timer, with events and with CUPTI take turns; for each iteration the median of the runs counts. All that
 a timer adds anywhere in a run (brackets, reading, taking down) is charged to the iterations that were timed.
 
-usage: timing_cost.py BUILD_FOLDER [ROUNDS [LIMIT]]      LIMIT: in per cent; above it the exit code is 1
+usage: timing_cost.py BUILD_FOLDER [ROUNDS [LIMIT [DEVICE]]]
+LIMIT: in per cent; above it the exit code is 1. DEVICE: as `pooch run --device` takes it.
 """
 import json
 import os
@@ -16,6 +17,7 @@ import tempfile
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 9
 LIMIT = float(sys.argv[3]) if len(sys.argv) > 3 else None
+DEVICE = sys.argv[4] if len(sys.argv) > 4 else "soft:v100-pcie3:timing"
 TIMERS = ("none", "events", "cupti")
 NETWORKS = (("googlenet", 4), ("resnet50", 2))
 ITERATIONS = 10
@@ -28,7 +30,7 @@ def iterations(network, batch, timer):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
         environment.update(POOCH_TIMER=timer, POOCH_REPORT=folder)
         done = subprocess.run(
-            [BUILD / "tools/pooch", "run", "--device", "soft:v100-pcie3:timing", "--policy", "keep", "--",
+            [BUILD / "tools/pooch", "run", "--device", DEVICE, "--policy", "keep", "--",
              BUILD / "examples/train", "--network", network, "--batch", str(batch), "--iterations", str(ITERATIONS),
              "--host-log", log], env=environment, capture_output=True, text=True, timeout=100)
         if done.returncode != 0:

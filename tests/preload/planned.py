@@ -2,6 +2,8 @@
 
 usage: planned.py BUILD_FOLDER
 """
+import json
+import pathlib
 import sys
 import tempfile
 import unittest
@@ -16,6 +18,11 @@ CAPS = {"swap-all-unscheduled": 56, "swap-all": 40, "swap-opt": 48, "pooch": 44,
 
 def train(network, iterations, *more):
     return [TRAIN, "--network", network, "--iterations", str(iterations), "--json", *more]
+
+
+def iteration_modes(trace):
+    events = json.loads(pathlib.Path(trace).read_text(encoding="utf-8"))["traceEvents"]
+    return [e["args"]["mode"] for e in events if "mode" in e.get("args", {})]
 
 
 class Planned(unittest.TestCase):
@@ -71,6 +78,28 @@ class Planned(unittest.TestCase):
         self.assertNotIn("without a plan", done.err)
         self.assertGreaterEqual(done.summary["planned_iterations"], 20)
         self.assertGreater(done.summary["replays"], 0)
+
+    def test_from_its_second_time_on_every_phase_is_planned(self):
+        loops = {"plain": [], "validation": ["--validate-every", "5"], "accumulation": ["--accumulate", "4"],
+                 "smaller last batch": ["--epoch-length", "4", "--last-batch", "20"],
+                 "all": ["--accumulate", "2", "--validate-every", "5", "--epoch-length", "4", "--last-batch", "20"]}
+        for name, loop in loops.items():
+            with self.subTest(loop=name), tempfile.TemporaryDirectory() as folder:
+                command = train("resnet50", 24, "--input-size", "64", "--batch", "64", "--iteration-log", f"{folder}/passes",
+                                *loop)
+                done = self.planned("soft:v100-nvlink2:timing", command, "hybrid", 500, POOCH_TRACE=f"{folder}/trace",
+                                    POOCH_CACHE=f"{folder}/cache")
+                self.check(done, 500)
+                passes = pathlib.Path(folder, "passes").read_text(encoding="utf-8").splitlines()
+                modes = iteration_modes(f"{folder}/trace")
+                # Nothing is known of the first ones, whose ops are part of no iteration yet.
+                self.assertLessEqual(len(passes) - len(modes), 8 if name == "all" else 4)
+                modes = [None] * (len(passes) - len(modes)) + modes
+                times = {}
+                for i, kind in enumerate(passes):
+                    times[kind] = times.get(kind, 0) + (i == 0 or passes[i - 1] != kind)
+                    if modes[i] is not None and (times[kind] > 1 or (loop == [] and i >= 4)):
+                        self.assertEqual(modes[i], "plan", f"pass {i}, {kind}, of {passes}: {modes}")
 
     def test_alias_mode_gives_the_same_bits_and_maps_nothing_in_steady_state(self):
         for policy, cap in (("hybrid", 100), ("swap-all", 120)):

@@ -87,7 +87,7 @@ class PlanSourceTest : public ::testing::Test {
     return std::move(*source);
   }
   std::optional<Plan> ask(PlanSource& source, const std::string& of = phase) {
-    source.request(of, [] { return test::random_profile(40, 1); });
+    source.request(of, [] { return test::random_profile(40, 1); }, {});
     source.settle(of);
     return source.poll(of);
   }
@@ -134,7 +134,7 @@ TEST_F(PlanSourceTest, APlannerWorksFromTheProfileAndItsPlanIsKept) {
   EXPECT_EQ(temporary_files(), 0u);
 
   const auto again = open();
-  again->request(phase, []() -> Profile { throw "the cache has it"; });
+  again->request(phase, []() -> Profile { throw "the cache has it"; }, {});
   const auto plan = again->poll(phase);
   ASSERT_TRUE(plan) << warnings();
   EXPECT_EQ(to_json(*plan), to_json(plan_for(phase)));
@@ -180,7 +180,7 @@ TEST_F(PlanSourceTest, TheProgramNeverSeesAChild) {
   std::signal(SIGCHLD, [](int) { ++children_ended; });
   planner(R"(until [ -e gate ]; do sleep 0.01; done; cp good.json "$out")");
   const auto source = open();
-  source->request(phase, [] { return test::random_profile(40, 1); });
+  source->request(phase, [] { return test::random_profile(40, 1); }, {});
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(source->poll(phase));
   EXPECT_TRUE(source->pending(phase));
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
@@ -305,8 +305,7 @@ TEST_F(PlanSourceTest, APlanForSomethingElseIsNoPlan) {
 TEST_F(PlanSourceTest, APlanForAnotherStructureIsNoPlan) {
   planner(R"(cp good.json "$out")");
   const auto source = open();
-  source->request(
-      phase, [] { return test::random_profile(40, 1); }, "5a");
+  source->request(phase, [] { return test::random_profile(40, 1); }, {.structure = "5a"});
   source->settle(phase);
   EXPECT_FALSE(source->poll(phase));
   expect_demand("its structure is '', not '5a'");
@@ -366,7 +365,7 @@ TEST_F(PlanSourceTest, UnplannedPoliciesAskNobody) {
 TEST_F(PlanSourceTest, EndingTheProgramEndsThePlanner) {
   planner("echo $$ > id; until [ -e gate ]; do sleep 0.01; done");
   const auto source = open();
-  source->request(phase, [] { return test::random_profile(40, 1); });
+  source->request(phase, [] { return test::random_profile(40, 1); }, {});
   for (int i = 0; i < 1000 && read(root / "id").empty(); ++i) std::this_thread::sleep_for(10ms);
   const std::string process = "/proc/" + std::to_string(std::stoi(read(root / "id"))) + "/exe";
   source->abandon();

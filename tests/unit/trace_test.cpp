@@ -181,7 +181,12 @@ TEST_F(TraceTest, RowsStallsArrowsMemoryAndIterations) {
       1045, 1050);
   trace.iteration("train 9f31");
   add(trace, {.name = "cudnnConvolutionForward", .stream = program, .position = 0}, 1051, 1060);
+  trace.iteration_planned();
   const json events = written(trace);
+  std::vector<std::string> modes;
+  for (const json& event : of(events, "X"))
+    if (event.at("args").contains("mode")) modes.push_back(event.at("args").at("mode"));
+  EXPECT_EQ(modes, (std::vector<std::string>{"demand", "plan"}));
   EXPECT_EQ(
       slices(events),
       (std::vector<std::string>{

@@ -1,0 +1,116 @@
+// What a session is made of. Included by session*.cpp alone.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "core/bytes.h"
+#include "runtime/address_space.h"
+#include "runtime/counting_device.h"
+#include "runtime/demand.h"
+#include "runtime/executor.h"
+#include "runtime/handle_pool.h"
+#include "runtime/host_arena.h"
+#include "runtime/planning.h"
+#include "runtime/profiler.h"
+#include "runtime/recorder.h"
+#include "runtime/residency.h"
+#include "runtime/session.h"
+#include "runtime/stream_order.h"
+#include "runtime/trace.h"
+#include "tracker/tracker.h"
+
+namespace pooch::runtime {
+
+struct Arena {
+  Address base;
+  std::uint64_t bytes;
+};
+
+// What one submit works on, kept per thread so that a call in steady state allocates nothing.
+struct Work {
+  tracker::Op op;
+  std::vector<ChunkUse> uses;
+};
+
+struct Session::Impl {
+  Impl(const Config& config, Device& raw_device, DeviceInfo info, Limits limits, Arena arena);
+  ~Impl();
+
+  Status start();
+  Status allocate_range(std::uint64_t bytes, StreamHandle stream, std::optional<Address>& address,
+                        std::unique_lock<std::mutex>& lock);
+  Status order_stream(const std::vector<ChunkUse>& uses, StreamIndex stream);
+  int launch(const Call& call, Work& w, FunctionRef<int()> real, std::unique_lock<std::mutex>& lock);
+  Trace::Number show(const Call& call, const Work& w, StreamIndex stream,
+                     std::optional<std::int32_t> position);
+  void note_use(Work& w, StreamIndex stream, bool succeeded);
+  bool idle_for_probe(std::unique_lock<std::mutex>& lock);
+  void probe_link(std::unique_lock<std::mutex>& lock);
+  Status probe_link_over(Address address, std::uint64_t bytes);
+  void plan(std::unique_lock<std::mutex>& lock);
+  Profile make_profile(bool estimates);
+  void report_failure(const char* where, const Error& why);
+  void report_full(std::uint64_t bytes);
+  // What passed-through memory takes when `more` is charged too: by our own account or the device's,
+  // whichever is more, and a page for the next small allocation, which may find the driver's pages full.
+  std::uint64_t outside_with(std::uint64_t more) const {
+    const std::uint64_t taken = std::max(outside_bytes, measured_outside) + more;
+    return taken == 0 ? 0 : round_up(taken, page) + page;
+  }
+  void measure_outside();
+  std::uint64_t occupied() const { return live_bytes + pool.outside(); }
+
+  // Every change of the list of allocations, so that `find` sees it whole without the session's mutex.
+  tracker::Allocation add_allocation(Address base, std::uint64_t bytes, bool managed, bool by_program) {
+    recorder.allocated({base, bytes, managed, by_program});
+    const std::lock_guard leaf(allocations_mutex);
+    return tracker.allocated(base, bytes, managed, by_program);
+  }
+  void remove_allocation(Address base) {
+    recorder.freed(base);
+    const std::lock_guard leaf(allocations_mutex);
+    tracker.freed(base);
+  }
+  void publish_call_sites() {
+    if (config.call_sites && !config.report_folder.empty())
+      call_sites_wanted.store(profiler.describing(), std::memory_order_relaxed);
+  }
+  void publish_occupied() { occupied_bytes.store(occupied(), std::memory_order_relaxed); }
+
+  const Config config;
+  const DeviceInfo info;
+  const Limits limits;
+  const Arena arena_span;
+  CountingDevice device;
+  mutable std::mutex mutex;
+  mutable std::mutex allocations_mutex;  // a leaf; readers that hold `mutex` need not take it
+  tracker::Tracker tracker;
+  StreamOrder order;
+  HandlePool pool;
+  HostArena host;
+  AddressSpace space, temporaries;  // the program's, and for what replays need
+  StreamHandle out_stream{}, in_stream{};
+  std::optional<Residency> residency;
+  std::optional<Demand> demand;
+  std::optional<Departures> departures;
+  std::optional<Placement> placement;
+  std::optional<Executor> executor;
+  Profiler profiler;
+  std::optional<Planning> planning;
+  std::unique_ptr<Trace> trace;
+  Recorder recorder;
+  std::uint64_t live_bytes = 0;                  // managed allocations, rounded to pages
+  std::atomic<std::uint64_t> occupied_bytes{0};  // occupied(), for queries
+  std::atomic<bool> call_sites_wanted{false};
+  std::uint64_t outside_bytes = 0;     // what passed-through allocations are charged
+  std::uint64_t measured_outside = 0;  // what they took of the device when it was last asked
+  std::uint64_t free_at_start = 0;     // device bytes free when the session opened
+  std::uint64_t measured_peak = 0, passed_since_growth = 0;
+  std::vector<LinkSample> link;
+  std::atomic<bool> failure_reported{false}, full_reported{false};
+};
+
+}  // namespace pooch::runtime

@@ -1,0 +1,183 @@
+// Allocations: the program's own and those that the driver serves, counted against the cap.
+#include <algorithm>
+
+#include "core/log.h"
+#include "runtime/session_impl.h"
+
+namespace pooch::runtime {
+
+// --- allocation
+
+bool Session::manages(std::uint64_t bytes) const {
+  return bytes >= smallest_managed;
+}
+
+Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
+                                     std::optional<Address>& address, std::unique_lock<std::mutex>& lock) {
+  address = space.allocate(bytes, stream, residency->evictions() == 0);
+  if (address) return Done{};
+  if (const auto apart = executor->dismantle(lock); !apart) return apart;
+  const auto forgotten = demand->forget_unused(lock);
+  if (!forgotten) return forgotten.error();
+  space.coalesce(*forgotten);
+  address = space.allocate(bytes, stream, residency->evictions() == 0);
+  if (!address) return Error{ErrorCode::out_of_memory, "the address space is exhausted"};
+  return Done{};
+}
+
+Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandle> stream) {
+  Impl& s = *impl_;
+  std::unique_lock lock(s.mutex);
+  const std::uint64_t rounded = round_up(bytes, page);
+  if (rounded < bytes || s.occupied() + rounded > s.limits.cap + s.limits.host_budget) {
+    s.report_full(bytes);
+    return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
+  }
+  std::optional<Address> address;
+  const auto found = s.allocate_range(rounded, stream.value_or(StreamHandle{}), address, lock);
+  if (!found) return found.error();
+  const tracker::Allocation made = s.add_allocation(*address, bytes, /*managed=*/true, /*by_program=*/true);
+  s.tracker.set_backing(*address, &s.residency->open(*address, rounded, made.id, bytes));
+  s.live_bytes += rounded;
+  s.publish_occupied();
+  return *address;
+}
+
+Status Session::free(Address address, std::optional<StreamHandle> stream) {
+  Impl& s = *impl_;
+  // cudaFree's promise. What cannot be waited for (a stream is capturing) the driver's own free would refuse
+  // too.
+  if (!stream) (void)s.device.synchronize_all();
+  std::unique_lock lock(s.mutex);
+  const tracker::Allocation* gone = s.tracker.allocations().starting_at(address);
+  if (gone == nullptr || !gone->managed)
+    return Error{ErrorCode::invalid_argument, "not the start of a live allocation"};
+  Marks after;
+  if (stream) {
+    const StreamIndex index = s.order.index(*stream);
+    // A range that streams hand to each other will be filled again by one while another is ahead with other
+    // work.
+    const bool handed_over = s.residency->find(address)->used_beside(index);
+    const auto mark = handed_over ? s.order.launched_exactly(index) : s.order.launched(index);
+    if (!mark) return mark.error();
+    after.add(*mark);
+  }
+  const std::uint64_t rounded = round_up(gone->bytes, page);
+  Range& range = *s.residency->find(address);
+  if (const auto ready = s.executor->freeing(range, gone->id, lock); !ready) return ready.error();
+  s.residency->close(range, after);
+  if (const auto freed = s.executor->freed(range); !freed) return freed.error();
+  s.remove_allocation(address);
+  s.space.free(address, rounded, stream.value_or(StreamHandle{}));
+  s.live_bytes -= rounded;
+  s.publish_occupied();
+  return Done{};
+}
+
+Status Session::admit_pass_through(std::uint64_t bytes) {
+  Impl& s = *impl_;
+  std::unique_lock lock(s.mutex);
+  const std::uint64_t now = s.outside_with(pass_through_charge(bytes));
+  const std::uint64_t more = now > s.pool.outside() ? now - s.pool.outside() : 0;
+  if (now > s.limits.cap) {
+    if (!s.full_reported.exchange(true))
+      log::error(
+          "{} of small allocations cannot leave the device: the smallest cap that works is {} ({} MiB); it "
+          "is {}",
+          format_bytes(s.outside_bytes + bytes), format_bytes(now), now / MiB, format_bytes(s.limits.cap));
+    return Error{ErrorCode::out_of_memory, "the cap is exhausted"};
+  }
+  if (s.occupied() + more > s.limits.cap + s.limits.host_budget) {
+    s.report_full(bytes);
+    return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
+  }
+  if (const auto made = s.placement->make_room(more, lock); !made) return made.error();
+  s.outside_bytes += pass_through_charge(bytes);
+  const Status moved_over = s.pool.set_outside(s.outside_with(0));
+  s.publish_occupied();
+  return moved_over;
+}
+
+// How tightly the driver packs small allocations only the driver knows. Asking costs some microseconds: it is
+// asked each time while the answers still grow, and now and then once they have been steady for some
+// iterations.
+void Session::Impl::measure_outside() {
+  constexpr std::uint64_t steady = 4096, now_and_then = 64;
+  if (++passed_since_growth > steady && passed_since_growth % now_and_then != 0) return;
+  const auto free = device.free_bytes();
+  if (!free) return;
+  const std::uint64_t taken = free_at_start > *free ? free_at_start - *free : 0;
+  measured_outside = taken > pool.created() ? taken - pool.created() : 0;
+  if (measured_outside <= measured_peak) return;
+  measured_peak = measured_outside;
+  passed_since_growth = 0;
+}
+
+void Session::passed_through(Address address, std::uint64_t bytes, bool by_program) {
+  Impl& s = *impl_;
+  std::unique_lock lock(s.mutex);
+  s.add_allocation(address, bytes, /*managed=*/false, by_program);
+  s.measure_outside();
+  // The memory is there already; whatever else can move makes way. Where nothing can, the next one is
+  // refused.
+  const std::uint64_t now = s.outside_with(0);
+  if (now > s.pool.outside())
+    (void)s.placement->make_room(std::min(now - s.pool.outside(), s.pool.limit()), lock);
+  (void)s.pool.set_outside(s.outside_with(0));
+  s.publish_occupied();
+}
+
+void Session::pass_through_failed(std::uint64_t bytes) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->outside_bytes -= pass_through_charge(bytes);
+  (void)impl_->pool.set_outside(impl_->outside_with(0));
+  impl_->publish_occupied();
+}
+
+// Others have grown on the device, or the driver packs more loosely than it did.
+bool Session::relieve_device(std::uint64_t bytes) {
+  Impl& s = *impl_;
+  std::unique_lock lock(s.mutex);
+  s.passed_since_growth = 0;  // the account that was held to be steady is not
+  s.measure_outside();
+  const std::uint64_t wanted = std::min(round_up(bytes, page) + page, s.pool.created());
+  const std::uint64_t never_created = s.pool.limit() - std::min(s.pool.limit(), s.pool.created());
+  (void)s.placement->make_room(never_created + wanted, lock);
+  const auto given = s.pool.give_up(wanted);
+  (void)s.pool.set_outside(s.outside_with(0));
+  s.publish_occupied();
+  return given && *given > 0;
+}
+
+void Session::pass_through_freed(Address address) {
+  const std::lock_guard lock(impl_->mutex);
+  const tracker::Allocation* gone = impl_->tracker.allocations().starting_at(address);
+  if (gone == nullptr || gone->managed) return;
+  const std::uint64_t charge = pass_through_charge(gone->bytes);
+  impl_->outside_bytes -= charge;
+  if (charge >= page) impl_->measured_outside -= std::min(impl_->measured_outside, charge);
+  impl_->remove_allocation(address);
+  (void)impl_->pool.set_outside(impl_->outside_with(0));
+  impl_->publish_occupied();
+}
+
+// --- queries
+
+bool Session::owns(Address address) const {
+  return impl_->space.contains(address);
+}
+
+std::optional<Extent> Session::find(Address address) const {
+  if (!owns(address)) return std::nullopt;
+  const std::lock_guard leaf(impl_->allocations_mutex);
+  const tracker::Allocation* found = impl_->tracker.allocations().containing(address);
+  return found == nullptr ? std::nullopt : std::optional(Extent{found->base, found->bytes});
+}
+
+MemoryInfo Session::memory_info() const {
+  const std::uint64_t total = impl_->limits.cap + impl_->limits.host_budget;
+  const std::uint64_t used = impl_->occupied_bytes.load(std::memory_order_relaxed);
+  return {used < total ? total - used : 0, total};
+}
+
+}  // namespace pooch::runtime

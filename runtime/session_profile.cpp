@@ -1,0 +1,113 @@
+// What a session knows and says: the link, plans for known phases, the profile, the summary.
+#include <algorithm>
+
+#include "core/log.h"
+#include "cupti/link_probe.h"
+#include "runtime/host_wait.h"
+#include "runtime/session_impl.h"
+
+namespace pooch::runtime {
+
+bool Session::Impl::idle_for_probe(std::unique_lock<std::mutex>& lock) {
+  const auto idle = await_idle(device, order, lock);
+  return idle && *idle;
+}
+
+// Between two iterations: plans for phases that are known by now, for which the link has to be measured once.
+void Session::Impl::plan(std::unique_lock<std::mutex>& lock) {
+  if (!planning || !planning->wants_to_act()) return;
+  if (link.empty() && planning->wants_profile() && idle_for_probe(lock)) probe_link(lock);
+  double out_us_per_byte = 0;
+  for (const LinkSample& sample : link)
+    if (!sample.to_device && !sample.both_ways && sample.bytes >= 16 * MiB)
+      out_us_per_byte = sample.us / static_cast<double>(sample.bytes);
+  planning->act([this] { return make_profile(/*estimates=*/true); }, out_us_per_byte, lock);
+}
+
+// Measures the link over memory of its own, up to an eighth of what there is; else it stays unknown. The link
+// is idle.
+void Session::Impl::probe_link(std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t bytes = std::clamp(pool.limit() / 8 / page * page, page, 128 * MiB);
+  const auto address = temporaries.allocate(bytes);
+  if (!address) return;
+  Range& range = residency->open(*address, bytes, AllocationId::none, bytes);
+  const tracker::Operand whole{AllocationId::none, *address, 0, bytes, Effect::scratch, true, 0, &range};
+  std::vector<ChunkUse> uses;
+  Status done = placement->place("the link probe", {&whole, 1}, uses, lock);
+  if (done) done = probe_link_over(*address, bytes);
+  if (!done) log::info("the link was not measured: {}", done.error().message);
+  residency->close(range, {});
+  temporaries.free(*address, bytes);
+}
+
+Status Session::Impl::probe_link_over(Address address, std::uint64_t bytes) {
+  const auto host_memory = device.host_allocate(bytes);
+  if (!host_memory) return host_memory.error();
+  const auto samples = cupti::probe_link(device, out_stream, in_stream, {address, *host_memory, bytes});
+  (void)device.host_free(*host_memory);
+  if (!samples) return samples.error();
+  for (const cupti::LinkSample& s : *samples)
+    link.push_back({s.direction == cupti::LinkSample::Direction::in, s.bytes, s.microseconds, s.both});
+  return Done{};
+}
+
+void Session::finish_profile() {
+  Impl& s = *impl_;
+  std::unique_lock lock(s.mutex);
+  const bool wants_link =
+      s.link.empty() && !s.config.report_folder.empty() && s.tracker.iterations().count() > 0;
+  const bool idle = (s.profiler.measuring() || wants_link || s.trace) && s.idle_for_probe(lock);
+  s.profiler.finish();
+  if (idle && wants_link) s.probe_link(lock);
+  s.recorder.finish();
+  if (s.trace)
+    if (const auto written = s.trace->write(s.config.trace_file); !written)
+      log::error("POOCH_TRACE: {}", written.error().message);
+  if (s.planning) s.planning->abandon();
+}
+
+Profile Session::Impl::make_profile(bool estimates) {
+  Profile profile;
+  profile.device = info.name;
+  profile.device_bytes = info.total_bytes;
+  profile.cap_bytes = limits.cap;
+  profile.host_budget_bytes = limits.host_budget;
+  profile.need_bytes = tracker.allocations().need_bytes();
+  profile.policy = name(config.policy);
+  profile.link = link;
+  profiler.fill(profile, estimates);
+  return profile;
+}
+
+Profile Session::profile() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->make_profile(/*estimates=*/false);
+}
+
+Summary Session::summary() const {
+  const Impl& s = *impl_;
+  const std::lock_guard lock(s.mutex);
+  Summary summary;
+  summary.device = s.info.name;
+  summary.policy = name(s.config.policy);
+  summary.cap_bytes = s.limits.cap;
+  summary.host_budget_bytes = s.limits.host_budget;
+  summary.peak_device_bytes = s.pool.peak();
+  summary.peak_host_bytes = s.host.locked_bytes();
+  summary.need_bytes = s.tracker.allocations().need_bytes();
+  summary.need_managed_bytes = s.tracker.allocations().need_managed_bytes();
+  summary.ops = s.tracker.ops();
+  if (s.tracker.iterations().count() > 0) summary.iterations = s.tracker.iterations().count();
+  summary.planned_iterations = s.executor->counts().planned_iterations;
+  summary.plans_left = s.executor->counts().left;
+  summary.replays = s.executor->counts().replays;
+  summary.unplanned_evictions = s.executor->counts().unplanned;
+  summary.evictions = s.residency->evictions();
+  summary.bytes_out = s.device.counters().bytes_out;
+  summary.bytes_in = s.device.counters().bytes_in;
+  summary.vmm_calls = s.device.counters().vmm_calls;
+  summary.host_waits = s.device.counters().host_waits;
+  return summary;
+}
+
+}  // namespace pooch::runtime
