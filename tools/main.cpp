@@ -90,6 +90,9 @@ void describe_simulate(CLI::App& simulate, pooch::tools::SimulateOptions& option
   simulate.add_option("--memory", options.memory, "device memory that the command may use (16GiB, 80%)")
       ->required();
   simulate.add_option("--policy", options.policy, "a policy's name, or all")->capture_default_str();
+  simulate.add_flag("--execute", options.execute,
+                    "carry each plan out as well, with both backings, and demand mode: the command runs once "
+                    "more for each, and needs 16 iterations");
   simulate.add_flag("--json", options.json, "the rows as JSON");
 }
 

@@ -1,12 +1,9 @@
 #include "simulate_command.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -18,7 +15,9 @@
 #include "plan_command.h"
 #include "policy/planner.h"
 #include "run_command.h"
+#include "simulate_execute.h"
 #include "simulate_rows.h"
+#include "simulate_run.h"
 #include "text_file.h"
 
 namespace pooch::tools {
@@ -27,51 +26,6 @@ namespace {
 
 // More than any network needs; a device that only keeps time has as much as it is told.
 constexpr std::uint64_t plenty_of_device = std::uint64_t{4} << 40, plenty = std::uint64_t{3} << 40;
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::error_code error;
-    std::string name = (fs::absolute(fs::temp_directory_path(error), error) / "pooch-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-// While it lives, what goes to stdout goes into a file.
-class StdoutInto {
- public:
-  explicit StdoutInto(const fs::path& path) {
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (file < 0) return;
-    std::fflush(stdout);
-    before_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    good_ = before_ >= 0 && dup2(file, STDOUT_FILENO) >= 0;
-    ::close(file);
-  }
-  ~StdoutInto() {
-    if (good_) dup2(before_, STDOUT_FILENO);
-    if (before_ >= 0) ::close(before_);
-  }
-  StdoutInto(const StdoutInto&) = delete;
-  StdoutInto& operator=(const StdoutInto&) = delete;
-
-  bool good() const { return good_; }
-
- private:
-  int before_ = -1;
-  bool good_ = false;
-};
 
 struct Failure {
   int code;
@@ -108,32 +62,31 @@ struct Watched {
   bool measured() const { return !profile.phases.empty() && profile.phases.front().measured > 0; }
 };
 
-// The command under `pooch run`, in a process of its own, with its output and profile kept.
-Watched watch(const SimulateOptions& options, const SoftDevice& device, const char* policy,
-              const std::string& memory) {
-  Watched watched;
-  const TemporaryFolder folder;
-  if (folder.path().empty()) {
-    watched.failure = {exit_failed, "no temporary folder can be made"};
-    return watched;
-  }
-  setenv("POOCH_REPORT", folder.path().c_str(), 1);
+RunOptions run_options(const SimulateOptions& options, const SoftDevice& device, const std::string& memory) {
   RunOptions run;
   run.device = "soft:" + device.to_string();
-  run.policy = policy;
   run.memory = memory;
   run.command = options.command;
-  {
-    const StdoutInto redirected(folder.path() / "stdout");
-    if (!redirected.good()) {
-      watched.failure = {exit_failed, "the command's output cannot be kept"};
-      return watched;
-    }
-    watched.code = run_command(run);
+  return run;
+}
+
+// The command under a policy that needs no plan, with its output and profile kept.
+Watched watch(RunOptions run, const char* policy) {
+  Watched watched;
+  const auto folder = TemporaryFolder::make();
+  if (!folder) {
+    watched.failure = {exit_failed, folder.error().message};
+    return watched;
   }
-  if (const auto output = read_text((folder.path() / "stdout").string())) watched.output = *output;
-  if (watched.code != 0) fmt::print(stderr, "{}", watched.output);  // the reason may be there
-  const auto text = read_text((folder.path() / "profile.json").string());
+  run.policy = policy;
+  const auto code = run_into(folder->path(), run, {});
+  if (!code) {
+    watched.failure = {exit_failed, code.error().message};
+    return watched;
+  }
+  watched.code = *code;
+  if (const auto output = read_text((folder->path() / "stdout").string())) watched.output = *output;
+  const auto text = read_text((folder->path() / "profile.json").string());
   if (!text) {
     watched.failure = {watched.code, ""};
     if (watched.code == 0)
@@ -204,13 +157,33 @@ Result<SoftDevice> read_device(const std::string& text, const fs::path& softgpu_
   return **device;
 }
 
-Result<Simulation> simulate(const SimulationInput& input, const std::string& policy) {
+constexpr const char* planless = "demand";
+
+// What is wrong with --policy; nothing: it is a policy's name, or all.
+std::optional<std::string> wrong_policy(const SimulateOptions& options) {
+  if (options.policy == "all") return std::nullopt;
+  if (options.policy == planless) {
+    if (options.execute) return std::nullopt;
+    return fmt::format("'{}': it makes no plan, and can only be carried out: with --execute", planless);
+  }
+  const auto why = unknown_policy(options.policy);
+  if (!why) return std::nullopt;
+  return *why + (options.execute ? fmt::format(", {}, all", planless) : ", all");
+}
+
+Result<Simulation> simulate(const SimulationInput& input, const SimulateOptions& options) {
   Simulation simulation;
   for (const policy::PolicyInfo& info : policy::policies()) {
-    if (policy != "all" && policy != info.name) continue;
+    if (options.policy != "all" && options.policy != info.name) continue;
     auto row = plan_policy(input, std::string(info.name));
     if (!row) return row.error();
     simulation.rows.push_back(std::move(*row));
+  }
+  if (options.execute && (options.policy == "all" || options.policy == planless)) {
+    SimulatedPolicy row;
+    row.policy = planless;
+    row.makes_plans = false;
+    simulation.rows.push_back(std::move(row));
   }
   return simulation;
 }
@@ -221,16 +194,14 @@ int simulate_command(const SimulateOptions& options) {
   const Install install = find_install();
   const auto device = read_device(options.device, install.softgpu_folder);
   if (!device) return complain({exit_bad_usage, "--device " + device.error().message});
-  if (options.policy != "all") {
-    if (const auto why = unknown_policy(options.policy))
-      return complain({exit_bad_usage, "--policy " + *why + ", all"});
-  }
-  unsetenv("POOCH_RECORD");  // two runs, one file
-  Watched capped = watch(options, *device, "demand", options.memory);
+  if (const auto why = wrong_policy(options)) return complain({exit_bad_usage, "--policy " + *why});
+  forget_settings_of_runs();
+  const RunOptions run = run_options(options, *device, options.memory);
+  Watched capped = watch(run, "demand");
   if (capped.failure.code != 0) return complain(capped.failure);
   SoftDevice large = *device;
   large.memory = plenty_of_device;
-  Watched in_core = watch(options, large, "keep", std::to_string(plenty));
+  Watched in_core = watch(run_options(options, large, std::to_string(plenty)), "keep");
   if (in_core.failure.code != 0) return complain(in_core.failure);
   if (in_core.code != 0) return in_core.code;
   if (!in_core.measured())
@@ -247,13 +218,16 @@ int simulate_command(const SimulateOptions& options) {
   SimulationInput input{capped.profile, phase.id, {}, {}};
   if (const Status read = link_rates(*device, install.softgpu_folder, input); !read)
     return complain({exit_failed, read.error().message});
-  auto simulation = simulate(input, options.policy);
+  auto simulation = simulate(input, options);
   if (!simulation) return complain({exit_failed, simulation.error().message});
   const auto ms = in_core_ms(input, in_core.profile, roomy);
   if (!ms) return complain({exit_failed, ms.error().message});
   simulation->in_core_ms = *ms;
   simulation->in_core_ops_ms = roomy.iteration_us / 1e3;
   if (phase.kind == "train") simulation->batch = batch_of(in_core.output);
+  if (options.execute)
+    if (const Status done = execute(run, phase.id, *simulation); !done)
+      return complain({exit_failed, done.error().message});
   return print_text("simulate", options.json ? simulation_json(*simulation) : simulation_table(*simulation));
 }
 

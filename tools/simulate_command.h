@@ -11,14 +11,16 @@ struct SimulateOptions {
   std::string device;          // soft:MODEL[:timing][:memory=SIZE], or MODEL alone
   std::string memory;          // what the command may use
   std::string policy = "all";  // or a policy's name
+  bool execute = false;        // carry the plans out as well
   bool json = false;
   std::vector<std::string> command;
 };
 
 // Runs the command twice: under demand mode within `memory`, for the profile that is planned from, and with
-// memory enough, for the time in-core. Where demand mode finds no way, the second run serves for both. What
-// the command writes on stdout is not shown. Returns 0; an ExitCode, or the command's own code where it
-// failed with memory enough, after a line on stderr.
+// memory enough, for the time in-core. Where demand mode finds no way, the second run serves for both. With
+// `execute` it runs once more for each policy and backing. What the command writes on stdout is not shown.
+// Returns 0; an ExitCode, or the command's own code where it failed with memory enough, after a line on
+// stderr.
 int simulate_command(const SimulateOptions& options);
 
 }  // namespace pooch::tools

@@ -17,13 +17,31 @@ struct Trial {
   double seconds = 0;  // that planning took, without the bound
   std::string why;     // there is no plan
 };
+// One policy carried out, with one backing.
+struct Execution {
+  std::optional<double> ms;      // the median iteration, from its begin to that of the next
+  std::uint64_t peak = 0;        // bytes of device memory, of the whole run
+  std::uint64_t iterations = 0;  // that the median is of
+  std::string why;               // there is no time
+};
 struct SimulatedPolicy {
   std::string policy;
+  bool makes_plans = true;      // else it decides as memory runs short, and has no trials
   std::array<Trial, 2> trials;  // by Backing
+  // By Backing; empty: it was not carried out. What follows no plan has only the first.
+  std::array<std::optional<Execution>, 2> executions;
+
+  const Trial& of(Backing backing) const { return trials[static_cast<std::size_t>(backing)]; }
+  const std::optional<Execution>& execution(Backing backing) const {
+    return executions[static_cast<std::size_t>(backing)];
+  }
   // The better one; of two without a plan the first.
   const Trial& best() const;
+  // The faster one; nullptr: there is no time of either.
+  const Execution* fastest() const;
 };
 struct Simulation {
+  bool executed = false;               // were the rows carried out?
   double in_core_ms = 0;               // an iteration with memory enough
   double in_core_ops_ms = 0;           // of it, from the first op's start to the last one's end, as measured
   std::optional<std::uint64_t> batch;  // images per iteration, where the command told

@@ -4,18 +4,23 @@ usage: simulate.py BUILD_FOLDER
 """
 import json
 import os
+import pathlib
 import re
+import statistics
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from runs import MIB, POOCH, TRAIN, run
 
 POLICIES = ["keep", "swap-all-unscheduled", "swap-all", "swap-opt", "pooch", "superneurons", "vdnn-all", "vdnn-conv",
             "vdnn-dyn", "lms", "lms-sync", "hybrid"]
+ACTUAL = ("actual_ms", "actual_overhead", "actual_peak_bytes")
 FIELDS = {"policy", "feasible", "time_ms", "overhead", "peak_bytes", "keep", "swap", "recompute", "plan_seconds",
           "bound_gap"}
 RESNET = [TRAIN, "--network", "resnet50", "--batch", 16, "--iterations", 8]
+LONG_RESNET = [TRAIN, "--network", "resnet50", "--batch", 64, "--iterations", 16]
 
 
 def simulate(command, *options, memory, device="soft:v100-pcie3", env=None):
@@ -83,6 +88,84 @@ class Simulate(unittest.TestCase):
         self.assertLess(fast["overhead"], slow["overhead"])
         self.assertLess(fast["recompute"], slow["recompute"])
 
+    def check_executed(self, result, row, cap):
+        """Both backings are there, the faster one is the row's own, and all stayed within the memory."""
+        times = [each["ms"] for each in row["executed"].values() if each]
+        self.assertEqual(len(times), 2 if row["feasible"] else 1, row)
+        self.assertEqual(row["actual_ms"], min(times))
+        self.assertAlmostEqual(row["actual_overhead"], row["actual_ms"] / result["incore_ms"] - 1)
+        for each in filter(None, row["executed"].values()):
+            self.assertAlmostEqual(each["overhead"], each["ms"] / result["incore_ms"] - 1)
+            self.assertGreaterEqual(each["iterations"], 3)
+            self.assertLessEqual(each["peak_bytes"], cap * MIB)
+            self.assertGreater(each["peak_bytes"], cap * MIB / 2)
+
+    def test_plans_are_carried_out_with_both_backings(self):
+        cap = 2400
+        for policy in ("hybrid", "swap-all", "superneurons", "demand"):
+            with self.subTest(policy):
+                result, rows = self.rows(LONG_RESNET, "--execute", "--policy", policy, memory=f"{cap}MiB")
+                self.assertEqual(list(rows), [policy])
+                row = rows[policy]
+                self.assertEqual(row["feasible"], policy != "demand")
+                self.check_executed(result, row, cap)
+                if policy == "hybrid":
+                    for backing, each in row["executed"].items():
+                        self.assertLess(abs(each["ms"] / row[f"{backing}_ms"] - 1), 0.03, backing)
+
+    def test_the_time_is_that_of_the_timeline(self):
+        """The same run by hand, its iterations counted in another way: op by op."""
+        _, rows = self.rows(LONG_RESNET, "--execute", "--policy", "hybrid", memory="2400MiB")
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder, "trace.json")
+            ran = run("soft:v100-pcie3:timing", LONG_RESNET, "--policy", "hybrid", "--memory", "2400MiB",
+                      env={"POOCH_TRACE": str(trace), "POOCH_CACHE": f"{folder}/cache", "POOCH_WAIT_FOR_PLANS": "1"})
+            self.assertEqual(ran.status, 0, ran.err)
+            events = json.loads(trace.read_text())["traceEvents"]
+        first_ops = [event["ts"] for event in events
+                     if event["ph"] == "X" and event["args"].get("position") == 0 and "bytes" not in event["args"]]
+        self.assertEqual(len(first_ops), ran.summary["planned_iterations"])
+        lengths = [(after - before) / 1e3 for before, after in zip(first_ops, first_ops[1:])]
+        self.assertAlmostEqual(rows["hybrid"]["executed"]["remap"]["ms"], statistics.median_high(lengths[2:]), 3)
+
+    def test_what_was_not_carried_out_is_null_and_says_why(self):
+        _, rows = self.rows(LONG_RESNET, "--execute", "--policy", "keep", memory="2400MiB")
+        self.assertEqual({rows["keep"][key] for key in ACTUAL}, {None})
+        self.assertEqual(rows["keep"]["executed"], {"remap": None, "alias": None})
+        fails = ["sh", "-c", '[ "$POOCH_BACKING" = remap ] && exit 5; exec "$@"', "sh", *LONG_RESNET]
+        _, rows = self.rows(fails, "--execute", "--policy", "hybrid", memory="2400MiB")
+        failed = rows["hybrid"]["executed"]["remap"]
+        self.assertEqual((failed["ms"], failed["overhead"], failed["peak_bytes"]), (None, None, None))
+        self.assertEqual(failed["why"], "hybrid, remap: the command ended with 5")
+        self.assertEqual(rows["hybrid"]["actual_ms"], rows["hybrid"]["executed"]["alias"]["ms"])
+
+    def test_the_table_of_what_was_carried_out(self):
+        ran = simulate(LONG_RESNET, "--execute", "--policy", "keep", memory="15GiB")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertRegex(ran.stdout.splitlines()[1], r"actual ms  +actual  +actual peak  +actual remap  +actual alias$")
+        actual, _, _, overhead, *_ = re.search(r"(\d+\.\d) +([+-])(\d)\.(\d) % +\d+\.\d+ \w+ +\1 +-$",
+                                               ran.stdout.splitlines()[2]).groups()
+        self.assertLessEqual(int(overhead), 9)
+        self.assertGreater(float(actual), 0)
+
+    def test_too_few_iterations_to_carry_plans_out_are_one_line(self):
+        for iterations, had in ((6, 0), (8, r"\d")):
+            with self.subTest(iterations=iterations):
+                command = [*LONG_RESNET[:-1], iterations]
+                ran = simulate(command, "--execute", "--policy", "hybrid", memory="2400MiB")
+                self.assertEqual((ran.returncode, ran.stdout), (3, ""), ran.stderr)
+                self.assertRegex(ran.stderr, rf"pooch: error: simulate: --execute: {had} of the command's iterations "
+                                             r"ran under the policy \(hybrid, remap\), and 6 must: let it run \d more\n")
+
+    def test_settings_of_the_users_own_reach_no_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            env = {"POOCH_TRACE": f"{folder}/trace", "POOCH_CACHE": f"{folder}/cache", "POOCH_PLAN": "/nowhere",
+                   "POOCH_BACKING": "alias", "POOCH_RECORD": f"{folder}/record"}
+            own = self.rows(RESNET, "--policy", "hybrid", memory="700MiB", env=env)[1]["hybrid"]
+            self.assertEqual(os.listdir(folder), [])
+        plain = self.rows(RESNET, "--policy", "hybrid", memory="700MiB")[1]["hybrid"]
+        self.assertEqual(own["time_ms"], plain["time_ms"])
+
     def test_the_table_has_the_rows_and_no_images_where_the_command_tells_no_batch(self):
         ran = simulate(RESNET, memory="700MiB")
         self.assertEqual(ran.returncode, 0, ran.stderr)
@@ -100,6 +183,8 @@ class Simulate(unittest.TestCase):
                  (["true"], {"device": "soft:abacus", "memory": "1GiB"}, "accepted models are "),
                  (["true"], {"memory": "much"}, "--memory 'much'"),
                  (["true"], {"memory": "1GiB", "options": ["--policy", "best"]}, "'best': accepted are keep, "),
+                 (["true"], {"memory": "1GiB", "options": ["--policy", "best", "--execute"]}, "hybrid, demand, all"),
+                 (["true"], {"memory": "1GiB", "options": ["--policy", "demand"]}, "can only be carried out"),
                  ([], {"memory": "1GiB"}, "no command: it goes after --")]
         for command, more, message in cases:
             with self.subTest(message):

@@ -1,0 +1,123 @@
+#include "simulate_execute.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "core/config.h"
+#include "core/summary.h"
+#include "simulate_run.h"
+#include "text_file.h"
+#include "traced_iterations.h"
+
+namespace pooch::tools {
+namespace {
+
+// Under a plan the first iterations still clear away what ran before, and may be in another layout.
+constexpr std::size_t settling = 2, measured_least = 3;
+// Before them the network is found, and its ops are timed.
+constexpr std::size_t usual_lead = 8;
+
+struct Attempt {
+  std::string policy;
+  Backing backing = Backing::remap;
+
+  bool planned() const { return follows_plans(policy); }
+  std::string text() const { return planned() ? fmt::format("{}, {}", policy, name(backing)) : policy; }
+};
+
+// The iterations that count, in order: those that followed the plan, or all.
+std::vector<double> milliseconds(const std::vector<TracedIteration>& iterations, bool planned) {
+  std::vector<double> ms;
+  for (const TracedIteration& each : iterations)
+    if (each.planned || !planned) ms.push_back(each.ms);
+  return ms;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Was there no time for more, or did iterations that came later not follow the plan?
+bool ended_early(const std::vector<TracedIteration>& iterations) {
+  const auto first =
+      std::find_if(iterations.begin(), iterations.end(), [](const auto& i) { return i.planned; });
+  if (first == iterations.end()) return iterations.size() < usual_lead;
+  return std::all_of(first, iterations.end(), [](const auto& i) { return i.planned; });
+}
+
+Result<Execution> measure(const std::filesystem::path& folder, const std::string& phase,
+                          const Attempt& attempt) {
+  Execution execution;
+  const auto iterations = traced_iterations((folder / "trace.json").string(), phase);
+  if (!iterations) return Error{ErrorCode::internal, "the timeline: " + iterations.error().message};
+  const auto text = read_text((folder / "summary.json").string());
+  if (!text) return Error{ErrorCode::internal, "summary.json: " + text.error().message};
+  const auto summary = summary_from_json(*text);
+  if (!summary) return summary.error();
+  execution.peak = summary->peak_device_bytes;
+
+  const std::vector<double> ms = milliseconds(*iterations, attempt.planned());
+  // The last has no end in the timeline.
+  const std::size_t lead = attempt.planned() ? settling : std::min(usual_lead, iterations->size() / 2);
+  execution.iterations = ms.size() - std::min(lead, ms.size());
+  if (execution.iterations >= measured_least) {
+    execution.ms = median({ms.begin() + static_cast<std::ptrdiff_t>(lead), ms.end()});
+    return execution;
+  }
+  const std::size_t wanted = settling + measured_least + 1, had = ms.empty() ? 0 : ms.size() + 1;
+  if (!attempt.planned() || ended_early(*iterations))
+    return Error{
+        ErrorCode::invalid_argument,
+        fmt::format("--execute: {} of the command's iterations ran under the policy ({}), and {} must: let "
+                    "it run {} more",
+                    had, attempt.text(), wanted, wanted - had)};
+  execution.why =
+      fmt::format("{}: {} of {} iterations followed the plan", attempt.text(), ms.size(), iterations->size());
+  return execution;
+}
+
+Result<Execution> carry_out(RunOptions command, const std::string& phase, const Attempt& attempt) {
+  const auto folder = TemporaryFolder::make();
+  if (!folder) return folder.error();
+  fmt::print(stderr, "pooch: simulate: carried out: {}\n", attempt.text());
+  command.policy = attempt.policy;
+  const auto code = run_into(folder->path(), command,
+                             {{"POOCH_TRACE", (folder->path() / "trace.json").string()},
+                              {"POOCH_CACHE", (folder->path() / "cache").string()},
+                              {"POOCH_BACKING", std::string(name(attempt.backing))},
+                              {"POOCH_WAIT_FOR_PLANS", "1"}});
+  if (!code) return code.error();
+  if (*code == 0) return measure(folder->path(), phase, attempt);
+  Execution failed;
+  failed.why = fmt::format("{}: the command ended with {}", attempt.text(), *code);
+  return failed;
+}
+
+}  // namespace
+
+bool follows_plans(const std::string& policy) {
+  const auto known = parse_policy(policy);
+  return known && is_planned(*known);
+}
+
+Status execute(const RunOptions& command, const std::string& phase, Simulation& simulation) {
+  simulation.executed = true;
+  for (SimulatedPolicy& row : simulation.rows) {
+    for (const Backing backing : {Backing::remap, Backing::alias}) {
+      const Attempt attempt{row.policy, backing};
+      // Without a plan there is nothing to back.
+      if (!attempt.planned() && backing != Backing::remap) continue;
+      if (row.makes_plans && !row.of(backing).plan) continue;
+      auto execution = carry_out(command, phase, attempt);
+      if (!execution) return execution.error();
+      row.executions[static_cast<std::size_t>(backing)] = std::move(*execution);
+    }
+  }
+  return Done{};
+}
+
+}  // namespace pooch::tools

@@ -1,0 +1,20 @@
+// The plans of `pooch simulate` carried out: the command once more under each policy and with each backing.
+#pragma once
+
+#include <string>
+
+#include "core/result.h"
+#include "run_command.h"
+#include "simulate_rows.h"
+
+namespace pooch::tools {
+
+// Does the policy make plans, or does it decide as memory runs short?
+bool follows_plans(const std::string& policy);
+
+// Runs `command` for every row that has a plan, or needs none, and notes in the row what came of it. Its
+// device, memory and command count; `phase` is the id of that whose iterations are looked at. Error:
+// invalid_argument, the command has too few iterations; else what kept a run from being looked at.
+Status execute(const RunOptions& command, const std::string& phase, Simulation& simulation);
+
+}  // namespace pooch::tools

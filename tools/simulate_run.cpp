@@ -1,0 +1,92 @@
+#include "simulate_run.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "text_file.h"
+
+namespace pooch::tools {
+namespace fs = std::filesystem;
+namespace {
+
+// While it lives, what goes to stdout goes into a file.
+class StdoutInto {
+ public:
+  explicit StdoutInto(const fs::path& path) {
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0) return;
+    std::fflush(stdout);
+    before_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    good_ = before_ >= 0 && dup2(file, STDOUT_FILENO) >= 0;
+    ::close(file);
+  }
+  ~StdoutInto() {
+    if (good_) dup2(before_, STDOUT_FILENO);
+    if (before_ >= 0) ::close(before_);
+  }
+  StdoutInto(const StdoutInto&) = delete;
+  StdoutInto& operator=(const StdoutInto&) = delete;
+
+  bool good() const { return good_; }
+
+ private:
+  int before_ = -1;
+  bool good_ = false;
+};
+
+// Variables that this process has only for as long as this lives.
+class Setting {
+ public:
+  explicit Setting(Variables variables) : variables_(std::move(variables)) {
+    for (const auto& [name, value] : variables_) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Setting() {
+    for (const auto& [name, value] : variables_) unsetenv(name.c_str());
+  }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const Variables variables_;
+};
+
+}  // namespace
+
+Result<TemporaryFolder> TemporaryFolder::make() {
+  std::error_code error;
+  std::string name = (fs::absolute(fs::temp_directory_path(error), error) / "pooch-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) return Error{ErrorCode::internal, "no temporary folder can be made"};
+  return TemporaryFolder(name);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code error;
+  if (!path_.empty()) fs::remove_all(path_, error);
+}
+
+void forget_settings_of_runs() {
+  for (const char* name :
+       {"POOCH_RECORD", "POOCH_TRACE", "POOCH_PLAN", "POOCH_BACKING", "POOCH_CACHE", "POOCH_WAIT_FOR_PLANS"})
+    unsetenv(name);
+}
+
+Result<int> run_into(const fs::path& folder, const RunOptions& run, Variables variables) {
+  variables.emplace_back("POOCH_REPORT", folder.string());
+  const fs::path output = folder / "stdout";
+  int code = 0;
+  {
+    const Setting setting(std::move(variables));
+    const StdoutInto redirected(output);
+    if (!redirected.good()) return Error{ErrorCode::internal, "the command's output cannot be kept"};
+    code = run_command(run);
+  }
+  if (code != 0)
+    if (const auto text = read_text(output.string())) fmt::print(stderr, "{}", *text);
+  return code;
+}
+
+}  // namespace pooch::tools

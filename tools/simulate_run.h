@@ -1,0 +1,40 @@
+// One run of the command that `pooch simulate` looks at, with all that it leaves kept in a folder.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/result.h"
+#include "run_command.h"
+
+namespace pooch::tools {
+
+class TemporaryFolder {
+ public:
+  // Error: internal, none can be made.
+  static Result<TemporaryFolder> make();
+  ~TemporaryFolder();
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  explicit TemporaryFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  std::filesystem::path path_;  // empty: handed on
+};
+
+using Variables = std::vector<std::pair<std::string, std::string>>;  // of the environment
+
+// Takes out of this process's environment what would make one run unlike another, or write one file twice.
+void forget_settings_of_runs();
+
+// `pooch run`, in a process of its own, with `variables` set: its stdout goes into `folder`/stdout and is
+// shown on stderr where it failed, as the reason may be there; profile.json is in `folder` where there is
+// one. Returns the command's code. Error: internal, the output cannot be kept.
+Result<int> run_into(const std::filesystem::path& folder, const RunOptions& run, Variables variables);
+
+}  // namespace pooch::tools

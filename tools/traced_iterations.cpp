@@ -1,0 +1,85 @@
+#include "traced_iterations.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+namespace pooch::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+// What matters of the events, which may be a million.
+struct Marks {
+  struct Begin {
+    double at_us;
+    std::string phase;
+  };
+  std::optional<double> row;       // of the iterations
+  std::set<double> compute;        // rows of the program's ops
+  std::vector<Begin> iterations;   // in order
+  std::set<double> entered, left;  // µs: a plan's first op, and where plans were left
+
+  void note(const Json& event);
+};
+
+// Empty, or `otherwise`, where it is not there or of another type.
+std::string text_of(const Json& object, const char* key) {
+  return object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
+}
+double number_of(const Json& object, const char* key, double otherwise) {
+  return object.contains(key) && object[key].is_number() ? object[key].get<double>() : otherwise;
+}
+
+void Marks::note(const Json& event) {
+  const std::string kind = text_of(event, "ph"), name = text_of(event, "name");
+  const Json& arguments = event.contains("args") ? event["args"] : Json::object();
+  const double at_us = number_of(event, "ts", 0);
+  const double in_row = number_of(event, "tid", -1);
+  if (kind == "M" && name == "thread_name") {
+    const std::string title = text_of(arguments, "name");
+    if (title == "iterations") row = in_row;
+    if (title.starts_with("compute")) compute.insert(in_row);
+  } else if (kind == "X" && in_row == row) {
+    iterations.push_back({at_us, name});
+  } else if (kind == "X" && compute.contains(in_row) && number_of(arguments, "position", -1) == 0) {
+    entered.insert(at_us);
+  } else if (kind == "i" && name == "plan left") {
+    left.insert(at_us);
+  }
+}
+
+bool any_within(const std::set<double>& times, double from, double to) {
+  const auto at = times.lower_bound(from);
+  return at != times.end() && *at < to;
+}
+
+}  // namespace
+
+Result<std::vector<TracedIteration>> traced_iterations(const std::string& path, const std::string& phase) {
+  std::ifstream in(path);
+  if (!in) return Error{ErrorCode::invalid_argument, "it cannot be opened"};
+  Marks marks;
+  // Events are noted as they come and not kept.
+  const auto drop_events = [&](int depth, Json::parse_event_t part, Json& parsed) {
+    constexpr int event_depth = 2;
+    if (depth != event_depth || part != Json::parse_event_t::object_end) return true;
+    marks.note(parsed);
+    return false;
+  };
+  if (Json::parse(in, drop_events, /*allow_exceptions=*/false).is_discarded())
+    return Error{ErrorCode::invalid_argument, "it is no JSON"};
+  std::vector<TracedIteration> found;
+  for (std::size_t i = 0; i + 1 < marks.iterations.size(); ++i) {
+    const auto& [from, name] = marks.iterations[i];
+    const double to = marks.iterations[i + 1].at_us;
+    if (name != phase) continue;
+    found.push_back(
+        {(to - from) / 1e3, any_within(marks.entered, from, to) && !any_within(marks.left, from, to)});
+  }
+  return found;
+}
+
+}  // namespace pooch::tools
