@@ -201,7 +201,8 @@ int simulate_command(const SimulateOptions& options) {
   if (capped.failure.code != 0) return complain(capped.failure);
   SoftDevice large = *device;
   large.memory = plenty_of_device;
-  Watched in_core = watch(run_options(options, large, std::to_string(plenty)), "keep");
+  const RunOptions roomy_run = run_options(options, large, std::to_string(plenty));
+  Watched in_core = watch(roomy_run, "keep");
   if (in_core.failure.code != 0) return complain(in_core.failure);
   if (in_core.code != 0) return in_core.code;
   if (!in_core.measured())
@@ -226,7 +227,7 @@ int simulate_command(const SimulateOptions& options) {
   simulation->in_core_ops_ms = roomy.iteration_us / 1e3;
   if (phase.kind == "train") simulation->batch = batch_of(in_core.output);
   if (options.execute)
-    if (const Status done = execute(run, phase.id, *simulation); !done)
+    if (const Status done = execute({run, roomy_run, phase.id, roomy.id}, *simulation); !done)
       return complain({exit_failed, done.error().message});
   return print_text("simulate", options.json ? simulation_json(*simulation) : simulation_table(*simulation));
 }

@@ -69,21 +69,26 @@ Result<Execution> measure(const std::filesystem::path& folder, const std::string
     return execution;
   }
   const std::size_t wanted = settling + measured_least + 1, had = ms.empty() ? 0 : ms.size() + 1;
-  if (!attempt.planned() || ended_early(*iterations))
+  if (!attempt.planned()) {
+    execution.why =
+        fmt::format("{}: {} iterations were seen, and {} are wanted", attempt.text(), had, wanted);
+  } else if (ended_early(*iterations)) {
     return Error{
         ErrorCode::invalid_argument,
-        fmt::format("--execute: {} of the command's iterations ran under the policy ({}), and {} must: let "
+        fmt::format("--execute: {} of the command's iterations followed a plan ({}), and {} must: let "
                     "it run {} more",
                     had, attempt.text(), wanted, wanted - had)};
-  execution.why =
-      fmt::format("{}: {} of {} iterations followed the plan", attempt.text(), ms.size(), iterations->size());
+  } else {
+    execution.why = fmt::format("{}: {} of {} iterations followed the plan", attempt.text(), ms.size(),
+                                iterations->size());
+  }
   return execution;
 }
 
 Result<Execution> carry_out(RunOptions command, const std::string& phase, const Attempt& attempt) {
   const auto folder = TemporaryFolder::make();
   if (!folder) return folder.error();
-  fmt::print(stderr, "pooch: simulate: carried out: {}\n", attempt.text());
+  fmt::print(stderr, "pooch: simulate: carried out: {} ({})\n", attempt.text(), command.device);
   command.policy = attempt.policy;
   const auto code = run_into(folder->path(), command,
                              {{"POOCH_TRACE", (folder->path() / "trace.json").string()},
@@ -104,15 +109,18 @@ bool follows_plans(const std::string& policy) {
   return known && is_planned(*known);
 }
 
-Status execute(const RunOptions& command, const std::string& phase, Simulation& simulation) {
+Status execute(const ExecuteRequest& request, Simulation& simulation) {
   simulation.executed = true;
+  const auto in_core = carry_out(request.in_core, request.in_core_phase, {"keep"});
+  if (!in_core) return in_core.error();
+  simulation.in_core_actual_ms = in_core->ms;
   for (SimulatedPolicy& row : simulation.rows) {
     for (const Backing backing : {Backing::remap, Backing::alias}) {
       const Attempt attempt{row.policy, backing};
       // Without a plan there is nothing to back.
       if (!attempt.planned() && backing != Backing::remap) continue;
       if (row.makes_plans && !row.of(backing).plan) continue;
-      auto execution = carry_out(command, phase, attempt);
+      auto execution = carry_out(request.capped, request.phase, attempt);
       if (!execution) return execution.error();
       row.executions[static_cast<std::size_t>(backing)] = std::move(*execution);
     }

@@ -12,9 +12,14 @@ namespace pooch::tools {
 // Does the policy make plans, or does it decide as memory runs short?
 bool follows_plans(const std::string& policy);
 
-// Runs `command` for every row that has a plan, or needs none, and notes in the row what came of it. Its
-// device, memory and command count; `phase` is the id of that whose iterations are looked at. Error:
-// invalid_argument, the command has too few iterations; else what kept a run from being looked at.
-Status execute(const RunOptions& command, const std::string& phase, Simulation& simulation);
+struct ExecuteRequest {
+  RunOptions capped, in_core;        // device, memory and command count
+  std::string phase, in_core_phase;  // ids of those whose iterations are looked at
+};
+
+// Runs the command for every row that has a plan, or needs none, and notes in the row what came of it; before
+// that once with memory enough. Error: invalid_argument, the command has too few iterations; else what kept a
+// run from being looked at.
+Status execute(const ExecuteRequest& request, Simulation& simulation);
 
 }  // namespace pooch::tools

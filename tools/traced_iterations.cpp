@@ -51,9 +51,22 @@ void Marks::note(const Json& event) {
   }
 }
 
-bool any_within(const std::set<double>& times, double from, double to) {
-  const auto at = times.lower_bound(from);
-  return at != times.end() && *at < to;
+// By iteration: did it follow a plan to its end? An iteration's slice begins with its first op, or later,
+// when the streams of the one before are done; so a plan's first op is of the first iteration that begins no
+// earlier.
+std::vector<bool> followed(const Marks& marks) {
+  std::set<double> entered = marks.entered;
+  for (const double left : marks.left) {
+    const auto next = entered.upper_bound(left);
+    if (next != entered.begin()) entered.erase(std::prev(next));
+  }
+  std::vector<bool> planned(marks.iterations.size());
+  for (const double first_op : entered) {
+    const auto of = std::lower_bound(marks.iterations.begin(), marks.iterations.end(), first_op,
+                                     [](const Marks::Begin& begin, double at) { return begin.at_us < at; });
+    if (of != marks.iterations.end()) planned[static_cast<std::size_t>(of - marks.iterations.begin())] = true;
+  }
+  return planned;
 }
 
 }  // namespace
@@ -71,13 +84,13 @@ Result<std::vector<TracedIteration>> traced_iterations(const std::string& path, 
   };
   if (Json::parse(in, drop_events, /*allow_exceptions=*/false).is_discarded())
     return Error{ErrorCode::invalid_argument, "it is no JSON"};
+  const std::vector<bool> planned = followed(marks);
   std::vector<TracedIteration> found;
   for (std::size_t i = 0; i + 1 < marks.iterations.size(); ++i) {
     const auto& [from, name] = marks.iterations[i];
     const double to = marks.iterations[i + 1].at_us;
     if (name != phase) continue;
-    found.push_back(
-        {(to - from) / 1e3, any_within(marks.entered, from, to) && !any_within(marks.left, from, to)});
+    found.push_back({(to - from) / 1e3, planned[i]});
   }
   return found;
 }

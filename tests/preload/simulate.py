@@ -20,7 +20,7 @@ ACTUAL = ("actual_ms", "actual_overhead", "actual_peak_bytes")
 FIELDS = {"policy", "feasible", "time_ms", "overhead", "peak_bytes", "keep", "swap", "recompute", "plan_seconds",
           "bound_gap"}
 RESNET = [TRAIN, "--network", "resnet50", "--batch", 16, "--iterations", 8]
-LONG_RESNET = [TRAIN, "--network", "resnet50", "--batch", 64, "--iterations", 16]
+LONG_RESNET = [TRAIN, "--network", "resnet50", "--batch", 512, "--iterations", 16]
 
 
 def simulate(command, *options, memory, device="soft:v100-pcie3", env=None):
@@ -101,61 +101,64 @@ class Simulate(unittest.TestCase):
             self.assertGreater(each["peak_bytes"], cap * MIB / 2)
 
     def test_plans_are_carried_out_with_both_backings(self):
-        cap = 2400
-        for policy in ("hybrid", "swap-all", "superneurons", "demand"):
+        cap = 16384
+        for policy in ("hybrid", "pooch", "swap-all", "demand"):
             with self.subTest(policy):
                 result, rows = self.rows(LONG_RESNET, "--execute", "--policy", policy, memory=f"{cap}MiB")
                 self.assertEqual(list(rows), [policy])
                 row = rows[policy]
                 self.assertEqual(row["feasible"], policy != "demand")
                 self.check_executed(result, row, cap)
+                self.assertLess(result["incore_actual_ms"], row["actual_ms"])
                 if policy == "hybrid":
-                    for backing, each in row["executed"].items():
-                        self.assertLess(abs(each["ms"] / row[f"{backing}_ms"] - 1), 0.03, backing)
+                    self.assertLess(abs(row["actual_ms"] / row["time_ms"] - 1), 0.03)
 
     def test_the_time_is_that_of_the_timeline(self):
         """The same run by hand, its iterations counted in another way: op by op."""
-        _, rows = self.rows(LONG_RESNET, "--execute", "--policy", "hybrid", memory="2400MiB")
+        _, rows = self.rows(LONG_RESNET, "--execute", "--policy", "hybrid", memory="16GiB")
         with tempfile.TemporaryDirectory() as folder:
             trace = pathlib.Path(folder, "trace.json")
-            ran = run("soft:v100-pcie3:timing", LONG_RESNET, "--policy", "hybrid", "--memory", "2400MiB",
+            ran = run("soft:v100-pcie3:timing", LONG_RESNET, "--policy", "hybrid", "--memory", "16GiB",
                       env={"POOCH_TRACE": str(trace), "POOCH_CACHE": f"{folder}/cache", "POOCH_WAIT_FOR_PLANS": "1"})
             self.assertEqual(ran.status, 0, ran.err)
             events = json.loads(trace.read_text())["traceEvents"]
+        program = {event["tid"] for event in events
+                   if event["name"] == "thread_name" and event["args"]["name"].startswith("compute")}
         first_ops = [event["ts"] for event in events
-                     if event["ph"] == "X" and event["args"].get("position") == 0 and "bytes" not in event["args"]]
+                     if event["ph"] == "X" and event["tid"] in program and event["args"].get("position") == 0]
         self.assertEqual(len(first_ops), ran.summary["planned_iterations"])
         lengths = [(after - before) / 1e3 for before, after in zip(first_ops, first_ops[1:])]
-        self.assertAlmostEqual(rows["hybrid"]["executed"]["remap"]["ms"], statistics.median_high(lengths[2:]), 3)
+        actual, by_hand = rows["hybrid"]["executed"]["remap"]["ms"], statistics.median(lengths[2:])
+        self.assertLess(abs(actual / by_hand - 1), 0.001)
 
     def test_what_was_not_carried_out_is_null_and_says_why(self):
-        _, rows = self.rows(LONG_RESNET, "--execute", "--policy", "keep", memory="2400MiB")
+        _, rows = self.rows(LONG_RESNET, "--execute", "--policy", "keep", memory="16GiB")
         self.assertEqual({rows["keep"][key] for key in ACTUAL}, {None})
         self.assertEqual(rows["keep"]["executed"], {"remap": None, "alias": None})
         fails = ["sh", "-c", '[ "$POOCH_BACKING" = remap ] && exit 5; exec "$@"', "sh", *LONG_RESNET]
-        _, rows = self.rows(fails, "--execute", "--policy", "hybrid", memory="2400MiB")
+        _, rows = self.rows(fails, "--execute", "--policy", "hybrid", memory="16GiB")
         failed = rows["hybrid"]["executed"]["remap"]
         self.assertEqual((failed["ms"], failed["overhead"], failed["peak_bytes"]), (None, None, None))
         self.assertEqual(failed["why"], "hybrid, remap: the command ended with 5")
         self.assertEqual(rows["hybrid"]["actual_ms"], rows["hybrid"]["executed"]["alias"]["ms"])
 
     def test_the_table_of_what_was_carried_out(self):
-        ran = simulate(LONG_RESNET, "--execute", "--policy", "keep", memory="15GiB")
+        ran = simulate(LONG_RESNET[:-3] + [64, "--iterations", 16], "--execute", "--policy", "keep", memory="15GiB")
         self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertRegex(ran.stdout.splitlines()[1], r"actual ms  +actual  +actual peak  +actual remap  +actual alias$")
-        actual, _, _, overhead, *_ = re.search(r"(\d+\.\d) +([+-])(\d)\.(\d) % +\d+\.\d+ \w+ +\1 +-$",
-                                               ran.stdout.splitlines()[2]).groups()
-        self.assertLessEqual(int(overhead), 9)
-        self.assertGreater(float(actual), 0)
+        lines = ran.stdout.splitlines()
+        in_core = re.search(r", (\d+\.\d) as carried out$", lines[0])[1]
+        self.assertRegex(lines[1], r"actual ms  +actual  +actual peak  +actual remap  +actual alias$")
+        # Carried out with room enough it is the same again.
+        self.assertRegex(lines[2], rf" {in_core} +[+-]0\.\d % +\d+\.\d+ GiB +{in_core} +-$")
 
     def test_too_few_iterations_to_carry_plans_out_are_one_line(self):
         for iterations, had in ((6, 0), (8, r"\d")):
             with self.subTest(iterations=iterations):
                 command = [*LONG_RESNET[:-1], iterations]
-                ran = simulate(command, "--execute", "--policy", "hybrid", memory="2400MiB")
+                ran = simulate(command, "--execute", "--policy", "hybrid", memory="16GiB")
                 self.assertEqual((ran.returncode, ran.stdout), (3, ""), ran.stderr)
                 self.assertRegex(ran.stderr, rf"pooch: error: simulate: --execute: {had} of the command's iterations "
-                                             r"ran under the policy \(hybrid, remap\), and 6 must: let it run \d more\n")
+                                             r"followed a plan \(hybrid, remap\), and 6 must: let it run \d more\n")
 
     def test_settings_of_the_users_own_reach_no_run(self):
         with tempfile.TemporaryDirectory() as folder:
