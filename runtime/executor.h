@@ -66,9 +66,9 @@ class Executor {
                std::unique_lock<std::mutex>& lock);
   // More is known of a phase that may have a plan; its structure is the same.
   void refresh(tracker::PhaseIndex phase, const KnownPhase& known);
-  // The phase's plan could not be laid out: it is given up, and a plan for so many bytes less is wanted. 0:
-  // it could, or was not tried.
-  std::uint64_t withdraw_for_layout(tracker::PhaseIndex phase);
+  // The phase's plan could not be laid out, so it is followed by remapping: the bytes that a plan should use
+  // less. Once per plan; else 0.
+  std::uint64_t take_shortfall(tracker::PhaseIndex phase);
 
   // An op is about to be launched in `stream`: does what comes before it. Its position where a plan is
   // followed. May release `lock` and take it again. Error: content that the op may need cannot be made again;
@@ -150,7 +150,7 @@ class Executor {
   bool serves_dropped(const ScriptReplay& replay) const;
   Status replay(std::uint32_t index, StreamHandle stream, std::unique_lock<std::mutex>& lock);
   Result<Address> slot_address(std::uint32_t slot);
-  void end_slots(const ScriptReplay& replay);
+  Status end_slots(const ScriptReplay& replay);
   void settle_restored(std::uint32_t index);
 
   Parts parts_;

@@ -1,4 +1,6 @@
 // When plans are carried out in alias mode, and when not.
+#include <utility>
+
 #include "core/log.h"
 #include "runtime/executor.h"
 #include "runtime/host_wait.h"
@@ -61,13 +63,10 @@ Status Executor::build_alias(std::unique_lock<std::mutex>& lock) {
   return built.error().code == ErrorCode::out_of_memory ? Status(Done{}) : built;
 }
 
-std::uint64_t Executor::withdraw_for_layout(tracker::PhaseIndex phase) {
+std::uint64_t Executor::take_shortfall(tracker::PhaseIndex phase) {
   const auto found = scripts_.find(phase);
-  if (found == scripts_.end() || found->second.shortfall == 0 || found->second.script.get() == script_)
-    return 0;
-  const std::uint64_t more = found->second.shortfall + slack;
-  scripts_.erase(found);
-  return more;
+  if (found == scripts_.end() || found->second.shortfall == 0) return 0;
+  return std::exchange(found->second.shortfall, 0) + slack;
 }
 
 AliasPhase Executor::alias_phase(const Adopted& adopted) {

@@ -1,5 +1,6 @@
 // Making again what was dropped: where every operand of a kept call lies this time, and the call itself.
 #include <algorithm>
+#include <utility>
 
 #include "runtime/executor.h"
 
@@ -26,23 +27,23 @@ Result<Address> Executor::slot_address(std::uint32_t slot) {
   return range->base + (wanted.small ? wanted.offset : 0);
 }
 
-void Executor::end_slots(const ScriptReplay& step) {
+Status Executor::end_slots(const ScriptReplay& step) {
   for (const std::uint32_t slot : step.ends) {
-    Range*& range = slot_ranges_[slot];
+    Range* const range = std::exchange(slot_ranges_[slot], nullptr);
     if (range == nullptr) continue;
     parts_.departures.forget(*range);
     parts_.residency.close(*range, {});
+    if (const auto given = freed(*range); !given) return given;
     parts_.temporaries.free(range->base, range->bytes);
-    range = nullptr;
   }
+  return Done{};
 }
 
 Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lock<std::mutex>& lock) {
   const ScriptReplay& step = script_->replays()[index];
   const auto found = kept_.find(step.position);
   if (!serves_dropped(step) || found == kept_.end()) {
-    end_slots(step);
-    return Done{};
+    return end_slots(step);
   }
   const Kept& kept = found->second;
   moved_ = kept.operands;
@@ -82,8 +83,7 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lo
   for (const ChunkUse& use : uses_)
     if (use.changes && use.chunk->occupied > 0) use.chunk->live = true;
   settle_restored(index);
-  end_slots(step);
-  return Done{};
+  return end_slots(step);
 }
 
 // A map is back when the last replay has written into it.

@@ -158,6 +158,7 @@ bool PlanSource::request(const std::string& phase, const std::function<Profile()
   entry.identity = {phase, wish.structure,      target_.device, std::string(name(policy_)), target_.backing,
                     cap,   target_.host_budget, version_};
   entry.provisional = wish.provisional;
+  entry.optional = wish.optional;
   if (from_file_ && from_file_->phase == phase) entry.plan = from_file_;
   if (entry.plan || !is_planned(policy_)) return false;
   if (!wish.fresh) entry.plan = find_cached(entry.identity);
@@ -170,7 +171,7 @@ bool PlanSource::request(const std::string& phase, const std::function<Profile()
   if (work)
     entry.work.emplace(std::move(*work));
   else
-    fail(phase, work.error().message);
+    fail(phase, entry, work.error().message);
   return entry.work.has_value();
 }
 
@@ -260,7 +261,7 @@ void PlanSource::advance(const std::string& phase, Entry& entry) {
   const std::chrono::duration<double> took = now - work.begun;
   remove_all(work.folder);
   entry.work.reset();
-  if (!plan) return fail(phase, plan.error().message);
+  if (!plan) return fail(phase, entry, plan.error().message);
   failures_ = 0;
   log::info("phase {}: planned within {:.1f} s, {:.1f} ms per iteration predicted", phase, took.count(),
             plan->predicted_ms);
@@ -292,7 +293,8 @@ void PlanSource::keep(const Entry& entry, const Plan& plan) {
     warn_once("cache", fmt::format("plans are not kept for the next run: {}", stored.error().message));
 }
 
-void PlanSource::fail(const std::string& phase, const std::string& why) {
+void PlanSource::fail(const std::string& phase, const Entry& entry, const std::string& why) {
+  if (entry.optional) return log::info("phase {}: no plan for less memory: {}", phase, why);
   log::warn("phase {} has no plan and stays in demand mode: {}{}", phase, why,
             ++failures_ == limits_.failures ? "; no more plans are tried" : "");
 }

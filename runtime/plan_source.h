@@ -57,6 +57,7 @@ class PlanSource {
     std::uint64_t reserve = 0;   // bytes that the plan must leave alone beside the cap's rest
     bool fresh = false;          // plans in the cache are outdated
     bool provisional = false;    // the plan is none for the cache
+    bool optional = false;       // the phase has a plan: no loss if this one cannot be had
   };
   // A phase is known: looks for its plan. `profile` is asked only where a planner must work; then the answer
   // is true. Never waits; further requests for the same phase do nothing.
@@ -80,7 +81,7 @@ class PlanSource {
   };
   struct Entry {
     PlanIdentity identity;
-    bool provisional = false;
+    bool provisional = false, optional = false;
     std::optional<Work> work;
     std::optional<Plan> plan;
   };
@@ -93,7 +94,7 @@ class PlanSource {
   void advance(const std::string& phase, Entry& entry);
   Result<Plan> result_of(const PlanIdentity& identity, const Work& work) const;
   void keep(const Entry& entry, const Plan& plan);
-  void fail(const std::string& phase, const std::string& why);
+  void fail(const std::string& phase, const Entry& entry, const std::string& why);
   void warn_once(const std::string& what, const std::string& text);
 
   const Policy policy_;

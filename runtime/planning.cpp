@@ -34,7 +34,7 @@ void Planning::act(const std::function<Profile()>& profile, double out_us_per_by
 void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
                    const std::function<Profile()>& profile, double out_us_per_byte,
                    std::unique_lock<std::mutex>& lock) {
-  const std::string id = known.profile.id;  // `known` may change while the lock is released
+  const std::string id = known.profile.id;
   State& state = states_[phase];
   retry_layout(phase, state);
   if (state.basis.revision != 0 && state.basis.revision != known.revision) reconsider(phase, state, known);
@@ -42,23 +42,36 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   if (state.settled) return;
   if (state.basis.revision == 0) {
     state.basis = {known.revision, structure_of(known.profile), {}};
-    const bool made_for_it = source_->request(
-        id, profile, {state.basis.structure, state.reserve, state.fresh, known.profile.measured == 0});
+    const bool made_for_it = source_->request(id, profile,
+                                              {.structure = state.basis.structure,
+                                               .reserve = state.reserve,
+                                               .fresh = state.fresh,
+                                               .provisional = known.profile.measured == 0,
+                                               .optional = state.reserve > 0});
     if (made_for_it)
       for (const ProfileOp& op : known.profile.ops) state.basis.us.push_back(op.us);
   }
   if (wait_) source_->settle(id);
-  const auto plan = source_->poll(id);
+  auto plan = source_->poll(id);
   if (state.outdated) return;
-  if (!plan) {
-    state.settled = !source_->pending(id);
-    return;
-  }
+  if (plan) return adopt(phase, state, std::move(*plan), known, out_us_per_byte, lock);
+  if (source_->pending(id)) return;
   state.settled = true;
-  if (const auto adopted = executor_.adopt(phase, *plan, known, out_us_per_byte, lock); !adopted)
-    return log::warn("{}; phase {} goes on without a plan", adopted.error().message, id);
-  log::info("phase {}: plan by {}, {:.1f} ms predicted, {:.1f} ms in core", id, plan->policy,
-            plan->predicted_ms, plan->in_core_ms);
+  if (state.reserve > 0) give_up_alias(state);
+}
+
+void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
+                     double out_us_per_byte, std::unique_lock<std::mutex>& lock) {
+  constexpr double worth_it = 1.05;
+  const std::string id = known.profile.id;  // `known` may change while the lock is released
+  state.settled = true;
+  if (state.reserve == 0) state.full_ms = plan.predicted_ms;
+  if (plan.predicted_ms > state.full_ms * worth_it) return give_up_alias(state);
+  if (state.remaps) plan.backing = Backing::remap;
+  if (const auto adopted = executor_.adopt(phase, plan, known, out_us_per_byte, lock); !adopted)
+    return log::warn("{}; phase {} goes on without it", adopted.error().message, id);
+  log::info("phase {}: plan by {}, {:.1f} ms predicted, {:.1f} ms in core", id, plan.policy,
+            plan.predicted_ms, plan.in_core_ms);
 }
 
 // Is what was planned for still so?
@@ -91,12 +104,18 @@ bool Planning::differs(const Basis& basis, const KnownPhase& known) {
 
 void Planning::retry_layout(tracker::PhaseIndex phase, State& state) {
   constexpr int most = 4;
-  if (!state.settled || state.layouts == most) return;
-  const std::uint64_t more = executor_.withdraw_for_layout(phase);
-  if (more == 0) return;
-  ++state.layouts;
-  state.reserve += more;
+  if (!state.settled) return;
+  const std::uint64_t shortfall = executor_.take_shortfall(phase);
+  if (shortfall == 0) return;
+  if (state.layouts++ == most) return give_up_alias(state);
+  state.reserve += shortfall;
   state.outdated = true;
+}
+
+void Planning::give_up_alias(State& state) {
+  state.outdated = state.reserve > 0;  // the plan with all memory is the better one
+  state.reserve = 0;
+  state.remaps = true;
 }
 
 }  // namespace pooch::runtime

@@ -53,17 +53,24 @@ class Planning {
   };
   struct State {
     Basis basis;
-    bool settled = false;       // it has its plan, or will have none
-    bool outdated = false;      // the plan that is being made is for what no longer holds
-    bool fresh = false;         // plans in the cache are older than the times
-    std::uint64_t reserve = 0;  // bytes; more than a layout had
+    bool settled = false;   // it has its plan, or will have none
+    bool outdated = false;  // the plan that is being made is for what no longer holds
+    bool fresh = false;     // plans in the cache are older than the times
+    // Alias mode: a plan that cannot be laid out is followed by remapping while plans for less memory are
+    // tried; where none is good enough, the first one stays.
+    std::uint64_t reserve = 0;  // bytes that its plan leaves alone
     int layouts = 0;            // that could not be made
+    bool remaps = false;        // given up
+    double full_ms = 0;         // predicted by the plan without a reserve
   };
 
   void act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
            double out_us_per_byte, std::unique_lock<std::mutex>& lock);
   void reconsider(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   void retry_layout(tracker::PhaseIndex phase, State& state);
+  void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
+             double out_us_per_byte, std::unique_lock<std::mutex>& lock);
+  static void give_up_alias(State& state);
   void renew(State& state, const std::string& id);
   static bool differs(const Basis& basis, const KnownPhase& known);
 

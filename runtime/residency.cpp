@@ -41,6 +41,7 @@ Range& Residency::open(Address base, std::uint64_t range_bytes, AllocationId own
   range.in_use = true;
   for (Chunk& chunk : range.chunks) {
     chunk.owner = owner;
+    chunk.name = {};
     chunk.occupied =
         allocation_bytes > chunk.offset ? std::min(chunk.bytes, allocation_bytes - chunk.offset) : 0;
   }

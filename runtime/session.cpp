@@ -79,8 +79,10 @@ Status Session::Impl::start() {
     executor->show_in(trace.get());
   }
   if (is_planned(config.policy) || !config.plan_file.empty()) {
-    // For what allocations outside of the plan may take at any time, and for what a layout loses.
-    const std::uint64_t spare = 4 * page + (config.alias_backing ? limits.cap / 96 : 0);
+    // For what allocations outside of the plan may take at any time, for memory that is free but of other
+    // sizes than are wanted, and for what a layout loses.
+    const std::uint64_t spare =
+        std::clamp(limits.cap / 256, 4 * page, 32 * page) + (config.alias_backing ? limits.cap / 96 : 0);
     auto source =
         PlanSource::open(config, {info.name, limits.cap > spare ? limits.cap - spare : 0, limits.host_budget,
                                   config.alias_backing ? Backing::alias : Backing::remap});
