@@ -140,15 +140,14 @@ Status Executor::act_before(std::int32_t position, const tracker::Op& op, Stream
     const ScriptAction action = actions[next_action_++];
     if (action.kind == PlanAction::Kind::prefetch) {
       pending_.push_back(action.subject);
-      if (const auto fetched = fetch_pending(Departures::Wait::no, lock); !fetched) return fetched;
+      if (const auto fetched = fetch_pending({}, lock); !fetched) return fetched;
     } else {
       next_replay_ = action.subject + 1;
       if (const auto made = replay(action.subject, stream, lock); !made) return made;
     }
   }
   // Memory that came free since an earlier op goes to prefetches first.
-  const auto wait = awaits_fetch(op.operands) ? Departures::Wait::yes : Departures::Wait::no;
-  if (const auto fetched = fetch_pending(wait, lock); !fetched) return fetched;
+  if (const auto fetched = fetch_pending(op.operands, lock); !fetched) return fetched;
   return admit(position, op.operands, lock);
 }
 
@@ -160,40 +159,51 @@ bool Executor::awaits_fetch(std::span<const tracker::Operand> operands) const {
   });
 }
 
-// In the plan's order: a later prefetch must not take the memory of an earlier one.
-Status Executor::fetch_pending(Departures::Wait wait, std::unique_lock<std::mutex>& lock) {
+// In the plan's order: a later prefetch must not take the memory of an earlier one. Piece by piece, as memory
+// comes free, so that the link is not idle while the rest is waited for.
+Status Executor::fetch_pending(std::span<const tracker::Operand> awaited,
+                               std::unique_lock<std::mutex>& lock) {
   while (!pending_.empty()) {
-    const Bound& bound = maps_[pending_.front()];
-    if (const auto fetched = fetch_aliased(pending_.front(), position_, lock); !fetched) return fetched;
-    uses_.clear();
-    std::uint64_t bytes = 0;
-    if (bound.range != nullptr) {
-      for (Chunk& chunk : bound.range->chunks) {
-        if (chunk.frame != nullptr) continue;
-        if (chunk.state == ChunkState::evicting && !bound.dropped) chunk.state = ChunkState::resident;
-        if (chunk.state != ChunkState::evicted) continue;
-        uses_.push_back({&chunk, true, false});
-        bytes += chunk.bytes;
-      }
-    }
+    const std::uint32_t map = pending_.front();
+    if (const auto fetched = fetch_aliased(map, position_, lock); !fetched) return fetched;
+    const std::uint64_t bytes = gather_missing(maps_[map]);
     if (uses_.empty()) {
-      pending_.pop_front();
+      if (!pending_.empty() && pending_.front() == map) pending_.pop_front();
       continue;
     }
     if (const auto taken = parts_.departures.take_matching(uses_); !taken) return taken;
-    if (parts_.pool.available() < bytes) {
-      const auto reclaimed = parts_.departures.reclaim(bytes, wait, lock);
-      if (!reclaimed) return reclaimed.error();
-      if (*reclaimed) continue;
-      // A part of it; the rest later, or by the op itself.
-      for (; !uses_.empty() && bytes > parts_.pool.available(); uses_.pop_back())
-        bytes -= uses_.back().chunk->bytes;
-      return uses_.empty() ? Status(Done{}) : fetch(uses_, pending_.front());
+    const auto reclaimed = parts_.departures.reclaim(bytes, Departures::Wait::no, lock);
+    if (!reclaimed) return reclaimed.error();
+    const std::uint64_t first_bytes = uses_.front().chunk->bytes;
+    std::uint64_t fits = bytes;
+    for (; !uses_.empty() && fits > parts_.pool.available(); uses_.pop_back())
+      fits -= uses_.back().chunk->bytes;
+    if (!uses_.empty()) {
+      if (const auto fetched = fetch(uses_, map); !fetched) return fetched;
+      if (uses_.front().chunk->state == ChunkState::evicted) return Done{};  // refused: Demand's business
+    } else {
+      if (!awaits_fetch(awaited)) return Done{};
+      const auto came = parts_.departures.reclaim(first_bytes, Departures::Wait::yes, lock);
+      if (!came) return came.error();
+      if (!*came) return Done{};  // the op itself asks Demand
     }
-    if (const auto fetched = fetch(uses_, pending_.front()); !fetched) return fetched;
-    pending_.pop_front();
   }
   return Done{};
+}
+
+// Lists the chunks that are not on the device in `uses_`; their bytes.
+std::uint64_t Executor::gather_missing(const Bound& bound) {
+  uses_.clear();
+  std::uint64_t bytes = 0;
+  if (bound.range == nullptr) return 0;
+  for (Chunk& chunk : bound.range->chunks) {
+    if (chunk.frame != nullptr) continue;
+    if (chunk.state == ChunkState::evicting && !bound.dropped) chunk.state = ChunkState::resident;
+    if (chunk.state != ChunkState::evicted) continue;
+    uses_.push_back({&chunk, true, false});
+    bytes += chunk.bytes;
+  }
+  return bytes;
 }
 
 Status Executor::fetch(const std::vector<ChunkUse>& uses, std::uint32_t map) {

@@ -141,7 +141,9 @@ class Executor {
   Status drop(std::uint32_t map);
   bool can_be_made_again(const ScriptMap& map) const;
   bool awaits_fetch(std::span<const tracker::Operand> operands) const;
-  Status fetch_pending(Departures::Wait wait, std::unique_lock<std::mutex>& lock);
+  // Waits for memory only for what `awaited` names.
+  Status fetch_pending(std::span<const tracker::Operand> awaited, std::unique_lock<std::mutex>& lock);
+  std::uint64_t gather_missing(const Bound& bound);
   Status fetch(const std::vector<ChunkUse>& uses, std::uint32_t map);
   bool touches_dropped(std::span<const tracker::Operand> operands) const;
   bool feeds_dropped(AllocationId allocation) const;

@@ -60,6 +60,8 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lo
     moved_[o].managed = true;
     moved_[o].backing = range;
   }
+  if (awaits_fetch(moved_))
+    if (const auto fetched = fetch_pending(moved_, lock); !fetched) return fetched;
   if (const auto admitted = admit(position_, moved_, lock); !admitted) return admitted;
   if (const auto placed = parts_.placement.place(kept.function, moved_, uses_, lock); !placed) return placed;
   const StreamIndex in = parts_.order.index(stream);
