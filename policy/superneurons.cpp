@@ -1,6 +1,4 @@
 // SuperNeurons (Wang et al., PPoPP 2018), by the three rules of PooCH's section 5.2.
-#include <algorithm>
-
 #include "policy/decide.h"
 
 namespace pooch::policy {
@@ -28,26 +26,25 @@ Decision superneurons_least(const Question& question) {
   return decision;
 }
 
-// Rule 1: maps are "stored on GPU memory preferentially from output layer", as many as fit beside the largest
-// working set of a single layer. Only then it shows whether replays and fetches fit as well.
+// Rule 1: maps are "stored on GPU memory preferentially from output layer", as many as fit: kept maps take
+// the memory that is left in the middle of the iteration, the early layers' own needs come before and after.
+// Where even none kept leaves too little for the swap-ins of rule 3, the policy has no plan.
 Decision superneurons(const Question& question) {
   const Problem& problem = question.problem;
-  std::vector<std::uint64_t> working(problem.segments.size());
-  for (std::size_t s = 0; s < working.size(); ++s) working[s] = problem.segments[s].base;
-  for (const MovableMap& map : problem.maps) {
-    working[map.made] += map.bytes;
-    if (map.leaves != map.made) working[map.leaves] += map.bytes;
-    for (std::int32_t s = map.returns; s <= map.ends; ++s) working[s] += map.bytes;
+  const Decision none = superneurons_least(question);
+  const auto with_kept = [&](std::size_t count) {
+    Choice choice = none.choice;
+    for (std::size_t i = 0; i < count; ++i) choice.of[problem.by_return[i]] = Class::keep;
+    return choice;
+  };
+  Simulator simulator(problem, none.rules);
+  if (!simulator.run(none.choice).feasible()) return none;
+  std::size_t kept = 0, too_many = problem.maps.size() + 1;
+  while (too_many - kept > 1) {
+    const std::size_t middle = kept + (too_many - kept) / 2;
+    (simulator.run(with_kept(middle)).feasible() ? kept : too_many) = middle;
   }
-  const std::uint64_t largest = *std::max_element(working.begin(), working.end());
-  Decision decision = superneurons_least(question);
-  std::uint64_t kept = 0;
-  for (const std::uint32_t m : problem.by_return) {
-    if (largest + kept + problem.maps[m].bytes > question.rules.cap) break;
-    kept += problem.maps[m].bytes;
-    decision.choice.of[m] = Class::keep;
-  }
-  return decision;
+  return {with_kept(kept), none.rules};
 }
 
 }  // namespace pooch::policy
