@@ -25,11 +25,15 @@ class Cell:
     network: str
     batch: int
     more: tuple = ()  # further options of the trainer
+    host_memory: str = ""  # what pooch may page-lock; empty: its usual share of the host
 
     @property
     def name(self):
-        size = "-".join(word.strip("-") for word in self.more)
+        size = "-".join([*(word.strip("-") for word in self.more), *([f"host-{self.host_memory}"] if self.host_memory else [])])
         return f"{self.device}-{self.memory}-{self.network}-{self.batch}" + (f"-{size}" if size else "")
+
+    def environment(self):
+        return {"POOCH_HOST_MEMORY": self.host_memory} if self.host_memory else {}
 
     def trainer(self, iterations=ITERATIONS):
         return ["--network", self.network, "--batch", str(self.batch), *self.more, "--iterations", str(iterations), "--json"]
@@ -127,10 +131,10 @@ class Failed(Exception):
     pass
 
 
-def run_json(words, timeout):
+def run_json(words, timeout, environment=None):
     """A command's stdout as JSON."""
     try:
-        done = subprocess.run(words, env=clean_environment(), capture_output=True, text=True, timeout=timeout,
+        done = subprocess.run(words, env={**clean_environment(), **(environment or {})}, capture_output=True, text=True, timeout=timeout,
                               check=False)
     except subprocess.TimeoutExpired:
         raise Failed(f"took more than {timeout:.0f} s: {' '.join(words)}") from None
@@ -157,8 +161,9 @@ class Runner:
             if left <= 0:
                 raise Failed(f"no time left for {name}")
             start = time.monotonic()
-            data = run_json(cell.words(self.build, self.execute), left)
-            self.store.put(name, " ".join(cell.words(execute=self.execute)), data)
+            data = run_json(cell.words(self.build, self.execute), left, cell.environment())
+            assignments = [f"{key}={value}" for key, value in cell.environment().items()]
+            self.store.put(name, " ".join([*assignments, *cell.words(execute=self.execute)]), data)
             self.say(f"{name}: {time.monotonic() - start:.0f} s")
         return Result(data)
 

@@ -74,17 +74,17 @@ def planning(seconds):
                   found)]
 
 
-LIMITS = {  # device, network, batch → most overhead of `hybrid`
+LIMITS = {  # device, network, batch or size of the clip → most overhead of `hybrid`
     ("v100-pcie3", "resnet50", 512): 0.09, ("v100-pcie3", "resnet50", 640): 0.11, ("v100-pcie3", "resnet50", 1024): 0.25,
     ("v100-nvlink2", "resnet50", 640): 0.02, ("v100-nvlink2", "resnet50", 1152): 0.04,
-    ("v100-pcie3", "alexnet", 2688): 0.03, ("v100-pcie3", "resnext101-3d", 1): 0.05,
+    ("v100-pcie3", "alexnet", 2688): 0.03, ("v100-pcie3", "resnext101-3d", "448 224 256"): 0.05,
 }
 
 
 def limits(results):
     found, above = [], []
     for cell, result in results.items():
-        most = LIMITS.get((cell.device, cell.network, cell.batch))
+        most = LIMITS.get((cell.device, cell.network, " ".join(cell.more[1::2]) or cell.batch))
         if most is None or cell.memory != "16GiB":
             continue
         overhead = result.overhead("hybrid")

@@ -114,15 +114,15 @@ class Document:
         cells = self.known(self.grid.less_memory)
         if not cells:
             return
-        self.add("## Figure 17 with less memory: ResNet-50, batch 512, v100-pcie3")
+        self.add("## Figure 17 with less memory: ResNet-50, v100-pcie3")
         rows = []
         for label, cell in cells.items():
             result = self.results[cell]
             rows.append([label, *(percent(result.overhead(p)) for p in ("superneurons", "pooch", "hybrid")),
                          times(result.times_as_fast("pooch", "superneurons"))])
         first = next(iter(cells.values()))
-        self.add(table(["memory", "`superneurons`", "`pooch`", "`hybrid`", "`pooch` ÷ `superneurons`"], rows),
-                 "Command: " + self.command(first, (first.memory, "M")))
+        self.add(table(["batch, memory", "`superneurons`", "`pooch`", "`hybrid`", "`pooch` ÷ `superneurons`"], rows),
+                 "Command: " + self.command(first, (first.memory, "M"), (first.batch, "N")))
         self.note("less memory")
 
     def vdnn(self, title, cells, says, key):
@@ -134,7 +134,8 @@ class Document:
         rows, series = [], {policy: [] for policy in policies}
         for label, cell in known.items():
             result = self.results[cell]
-            rows.append([label, gib(result.need_bytes()), *(percent(result.overhead(p)) for p in policies), says.of(label)])
+            host = f" (host memory {cell.host_memory})" if cell.host_memory else ""
+            rows.append([label + host, gib(result.need_bytes()), *(percent(result.overhead(p)) for p in policies), says.of(label)])
             for policy in policies:
                 series[policy].append(100 / (1 + result.overhead(policy)) if result.fits(policy) else None)
         self.chart(key, Chart(title, "% of in-core throughput", list(known), series))

@@ -1,12 +1,13 @@
 """Questions that a profile answers without a simulation of every policy: what a policy needs, how large the
 largest single op is, the largest batch that fits, a policy's time over a link of another speed."""
+import dataclasses
 import json
 import pathlib
 import re
 import subprocess
 import tempfile
 
-from cells import Cell, Failed, clean_environment
+from cells import Failed, clean_environment
 
 PLENTY = 3 << 40  # bytes: more than any network here needs
 
@@ -60,8 +61,10 @@ class Profiles:
                      *cell.trainer(iterations=16)]
             done = subprocess.run(words, env={**clean_environment(), "POOCH_PLAN": str(path)}, capture_output=True, text=True,
                                   check=False)
+            if done.returncode == 2:
+                raise Failed(f"{cell.name}: {done.stderr.strip()}")
             if done.returncode != 0:
-                return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+                return f"fails (exit code {done.returncode})"
             summary = json.loads((pathlib.Path(folder) / "summary.json").read_text(encoding="utf-8"))
         if summary["planned_iterations"] < 9:  # the trainer's time is the median of 16
             return f"only {summary['planned_iterations']} of 16 iterations followed the plan"
@@ -115,7 +118,7 @@ def between(low, low_need, high, high_need, memory):
 
 
 def with_batch(cell, batch):
-    return Cell(cell.device, cell.memory, cell.network, batch, cell.more)
+    return dataclasses.replace(cell, batch=batch)
 
 
 def model_link(build, device):
@@ -132,7 +135,7 @@ def largest_op(phase):
     buffers, versions = phase["buffers"], phase["versions"]
     best = None
     for op in phase["ops"]:
-        touched = {versions[v]["buffer"] for v in [*op["reads"], *op["writes"]]} | set(op["scratch"])
+        touched = {versions[v]["buffer"] for v in [*op.get("reads", []), *op.get("writes", [])]} | set(op.get("scratch", []))
         sizes = sorted((buffers[b]["bytes"] for b in touched), reverse=True)
         if best is None or sum(sizes) > best[1]:
             best = (phase["functions"][op["function"]], sum(sizes), sizes)
