@@ -178,7 +178,7 @@ class Checking(unittest.TestCase):
         for slow_count, holds in ((27, True), (3, False)):
             results = {slow: changed("pooch", recompute=slow_count), fast: changed("pooch", recompute=3)}
             self.assertEqual(checks.recomputes_more(table_3, results)[0].holds, holds)
-        self.assertEqual([checks.planning({"n": s})[0].holds for s in (1.9, 2.1)], [True, False])
+        self.assertEqual([checks.planning({"n": s})[0].holds for s in (3.9, 4.1)], [True, False])
         self.assertEqual([checks.limits({self.cell: changed("hybrid", overhead=x)})[0].holds for x in (0.08, 0.1, None)],
                          [True, False, False])
 

@@ -134,8 +134,8 @@ class Failed(Exception):
 def run_json(words, timeout, environment=None):
     """A command's stdout as JSON."""
     try:
-        done = subprocess.run(words, env={**clean_environment(), **(environment or {})}, capture_output=True, text=True, timeout=timeout,
-                              check=False)
+        done = subprocess.run(words, env={**clean_environment(), **(environment or {})}, capture_output=True, text=True,
+                              timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
         raise Failed(f"took more than {timeout:.0f} s: {' '.join(words)}") from None
     if done.returncode != 0:
@@ -179,4 +179,4 @@ class Runner:
                 except Failed as why:
                     self.failures[cell.name] = str(why)
                     self.say(f"reproduce: {cell.name}: {why}")
-        return results
+        return {cell: results[cell] for cell in futures.values() if cell in results}

@@ -24,6 +24,8 @@ def nice_top(most):
 
 
 def number(value):
+    if abs(value) >= 10000:
+        return f"{value / 1000:.1f}k"
     if abs(value) >= 100:
         return f"{value:.0f}"
     return f"{value:.3g}"

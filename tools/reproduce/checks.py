@@ -4,7 +4,7 @@ import dataclasses
 from markdown import percent, times
 
 LEAST, MOST = 1.3, 1.9  # Figure 17: 1.40 to 1.73 in the paper, with some room
-PLANNING_SECONDS = 2.0
+PLANNING_SECONDS, PLANNING_CORES = 2.0, 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,13 +65,14 @@ def recomputes_more(table_3, results):
 
 
 def planning(seconds):
-    """`seconds`: network → of the planner alone."""
+    """`seconds`: network → processor time of the planner. Elapsed time tells only where nothing else runs."""
     if not seconds:
         return []
-    found = ", ".join(f"{name}: {'at most' if s <= PLANNING_SECONDS else 'more than'} {PLANNING_SECONDS:.0f} s"
+    most = PLANNING_SECONDS * PLANNING_CORES
+    found = ", ".join(f"{name}: {'at most' if s <= most else 'more than'} {most:.0f} s of processor time"
                       for name, s in seconds.items())
-    return [Check(f"`hybrid` plans within {PLANNING_SECONDS:.0f} s", all(s <= PLANNING_SECONDS for s in seconds.values()),
-                  found)]
+    return [Check(f"`hybrid` plans within {PLANNING_SECONDS:.0f} s on {PLANNING_CORES} cores",
+                  all(s <= most for s in seconds.values()), found)]
 
 
 LIMITS = {  # device, network, batch or size of the clip → most overhead of `hybrid`

@@ -14,8 +14,8 @@ compared is which policy wins, by how much, and where memory ends.
 * Each number is for the better of the two ways to carry a plan out, remap and alias.
 * The cap is the memory named, 16 GiB or 12 GiB; on a real device its context and other programs take some of it.
 * "Figure only": the publication draws the number and does not write it.
-* The network is the trainer's own ([examples](../examples)); it works in place where ReLU and addition allow it, as the
-  published programs do.
+* The networks are the trainer's own ([examples](../examples)). ReLU and addition work in place, and gradients are freed as
+  soon as they are used.
 
 Sources:
 
@@ -25,21 +25,20 @@ Sources:
 * {published.LMS}"""
 
 NOTES = {
-    "figure 15": """The order is the published one in every row. With fetches in time `swap-all` gains as much as published. `swap-opt`
-gains more here for ResNet-50 and GoogLeNet, so less is left for `pooch` to gain: the smaller part of the maps has to
-leave at batch 256 the more keeping is worth, and this memory holds more (see Figure 17). GoogLeNet and AlexNet fit whole at
-the published batches: the trainer's AlexNet is the one-tower network with 64 to 384 channels, the paper does not describe
-its own. The last two rows are batches that do not fit.""",
+    "figure 15": """The published order comes out, and `swap-all` gains over `swap-all-unscheduled` what is published. For ResNet-50
+`swap-opt` gains more here and so leaves less to `pooch`: at batch 256 a fifth of the bytes must leave, and the search finds
+which maps; how far the paper's memory was from 16 GiB is not said (see "Figure 17 with less memory"). GoogLeNet and AlexNet fit
+whole at the published batches here, so `swap-opt` just keeps everything; the paper does not describe its AlexNet, the trainer's
+has one tower of 64 to 384 channels. The last two rows are batches that do not fit.""",
     "figure 16": """As published, on the fast link there is little left between `swap-opt` and `pooch`.""",
-    "figure 17": """* In-core at 128 is the published number: the model's rates were chosen by it (`softgpu/models/v100-pcie3.json`). Everything
-  else is not fitted.
+    "figure 17": """* In-core at 128 is the published number because the model is calibrated to it ([softgpu](../softgpu/README.md)). Nothing
+  else was fitted.
 * The need at 640 is as published ("more than 50 GB"), so the networks keep the same maps; Table 3 counts 105 in both.
-* `pooch` loses less than published, most of all at 640. A lower bound on any plan's overhead is within reach there, and the
-  model knows neither Chainer's time on the host, nor fragments in its memory pool, nor copies that slow down compute.
-  Which of them it is, is open.
-* Over 1.9× at 512 was an error of this project's `superneurons`: it kept maps only as far as they fit beside the largest
-  layer of the network, although kept maps are there in the middle of the iteration and the largest layers at its ends. Now it
-  keeps as many as Table 3 says, and the ratio at 384 and 512 is near the published range.
+* `pooch` loses less than published, most of all at 640. The model knows neither Chainer's time on the host, nor fragments in
+  its memory pool, nor copies that slow down compute. Which of them it is, is open.
+* `superneurons` keeps as many maps as fit while they live: kept maps take memory in the middle of the iteration, the largest
+  layers at its ends. So at 512 it keeps nearly what Table 3 counts, and the ratio at 384 and 512 is near the published
+  range; it is above it because `pooch` is faster here, not because `superneurons` is slower.
 * At 256 the ratio is below the published 1.40. There the need is a quarter more than the memory, so a GiB decides
   how many of the large early maps `superneurons` moves: see the next table.""",
     "less memory": """At batch 256 the published ratio appears once a GiB or two less is left to the maps, as the CUDA context, the libraries'
@@ -49,23 +48,26 @@ gives all the published points; what else differed is open.""",
     "other plan": """As published the other machine's plan is slower, and by far more here: on NVLink the model hides nearly every copy, so the plan
 made there swaps nearly everything. It does not fail at 640: pooch's plans name positions, not times, so what is late is
 waited for, and memory that a plan was checked for suffices on any link.""",
+    "figure 18": """On the fast link the model hides nearly every copy; the paper lost up to 28 %. As with Figure 17 the reason is open.""",
     "table 3": """`superneurons` has the published classification but for four maps at the border, the same on both machines, as published.
 `pooch` on PCIe is near it too. On NVLink the model finds hardly any copy that is not hidden, and by section 4.4.2 such maps
 are swapped at once and never considered for keeping; on the paper's machine copies were exposed (it lost up to 28 %), so
 more were kept and three recomputed. That NVLink swaps and PCIe recomputes comes out in both.""",
-    "figure 19": """The published batches fit into 16 GiB here (need 10 to 12 GiB), so nothing has to move; the paper's AlexNet needed
-more. The last two batches do not fit: there `pooch` and `superneurons` are to be compared with the published +6.5 %.""",
+    "figure 19": """The published batches fit into 16 GiB here, so nothing has to move; the paper's AlexNet needed more. The last two batches do
+not fit. At 3840 all three hide everything, in line with "less than 6.1 %"; at 4480 the operands of single ops at the beginning of
+the network fill the memory: `superneurons` has no plan, `pooch` must move whole maps at the wrong time, `hybrid` moves parts.""",
     "figure 20": """As Figure 19.""",
-    "figure 21": """The paper's network needs 58 GB for (448×224)×256 (section 2.2, Figure 4), the trainer's 24 GiB: batch norm's and ReLU's
-results share memory here. The last clip, twice as large, needs about what the paper's largest did. Rates of voxels differ
-because a model's rate for grouped 3D convolutions is that of any convolution; cuDNN 7's was far lower, which also gave the
-paper's copies more time to hide behind. Only overheads can be compared.""",
+    "figure 21": """The paper's network needs 58 GB for (448×224)×256 (section 2.2, Figure 4), the trainer's half of that. The last clip, twice
+as large, needs nearly what the paper's largest did, and loses more than published. The reason is the
+rate: the published axis ends at 2000 voxels/ms, the model runs at 30000, because its rate for grouped 3D
+convolutions is that of any convolution. So the paper's copies had far more compute to hide behind, and `pooch` "rarely"
+had to recompute. Only overheads can be compared.""",
     "figure 22": """As Figure 21.""",
-    "vdnn": """OverFeat is not among the trainer's networks. The trainer's VGG-16 needs 16 GiB at batch 256, not 28 GB: gradients are freed
-as soon as they are used, where vDNN's baseline keeps them all. `vdnn-all` loses little on VGG and much on networks with
-cheap layers, and `vdnn-dyn` has no loss where everything fits, as published. `vdnn-conv` reaches the published average on VGG,
-not on GoogLeNet: its convolutions are small beside their inputs, and the algorithms stay the program's own here (vDNN's `:m` and
-`:p` change them).""",
+    "vdnn": """OverFeat is not among the trainer's networks. VGG-16 at batch 256 needs 16 GiB here, not 28 GB; of what those consist the
+lecture does not say. `vdnn-dyn` has no loss where everything fits, as published, and 2 % at batch 256 where 18 % of
+the throughput is published: vDNN also changes convolution algorithms (`:m`, `:p`) for the sake of workspace, here the
+algorithms stay the program's own. That this makes the whole difference is not shown. `vdnn-conv` reaches the published
+average on AlexNet and VGG, not on GoogLeNet, whose convolutions are small beside their inputs; open.""",
     "vdnn-deep": """`vdnn-dyn` keeps only what fits as a whole and waits at every layer for its copy, so a few per cent remain; a plan that does
 not wait (`hybrid`, and `swap-all` in the last table) has none. VGG-416 is planned with 58 GiB of the model's 64 GB host:
 moving every map takes 60.4 GiB, so the policies that do have no plan.""",
@@ -73,12 +75,17 @@ moving every map takes 60.4 GiB, so the policies that do have no plan.""",
 for it cannot be tried. What limits the largest batch is the backward pass of conv1_2: its input, its output's gradient and
 its input's gradient are three maps of 12.8 MB per image, which lie side by side with 1.7 GB of weights, gradients and
 momentum. vDNN's VGG-16 needs 28 GB at batch 256 already; that batch is in the table above.""",
-    "batch factors": """As published, asynchronous fits fewer images than synchronous training, deeper networks gain more, and ResNet-152 at 2240 × 2240
-cannot be trained in-core at all. The factors are larger here: Chainer loses memory to its pool and to workspaces, and for
-GoogLeNet the published 1.2 and 1.7 mean that single layers decide; which ones is not said. At 224 × 224 the published
-overheads are smaller: Chainer's in-core times include loading and host work in which copies hide.""",
-    "links": """Out-of-core training that moves everything is bound by the link, so its speed-up tends to the ratio of the links, diluted by
-compute. The model's ratio of effective rates (32 to 6) is an assumption, like the nominal 40 to 8.""",
-    "checks": """"Holds" is required of this project. "Does not come out" marks a relation of a paper's; the reasons stand with
-its figure. The planner's time is of the machine that made this document and is no result.""",
+    "batch factors": """As published deeper networks gain more, ResNet-152 at 2240 × 2240 cannot be trained in-core at all, and the synchronous
+way fits more images than the asynchronous one for ResNet; for GoogLeNet one layer alone decides, so both are equal here. The
+factors are two to three times the published ones: here a plan uses every byte of 16 GiB, Chainer has a memory pool
+with fragments, workspaces, and steps in batch size that are not given. How much of it each explains is open. At 224 × 224
+the published overheads are smaller; their times are of whole runs with files read and decoded, which hides copies, and
+the paper itself finds the 70–80 % at 2240 × 2240 unexplained.""",
+    "links": """Training that moves everything is bound by the link, so its speed-up tends to the ratio of the links, diluted by compute.
+The networks and the two policies stand in nearly the published order, but the factors are larger. For ResNet the published
+ones lie between those with 6 and with 12 GB/s on the slow side. So either two GPUs that share a switch get more than
+half of it each in practice, or the fast link's 32 GB/s, an assumption, is too much; open. What does not move what it need not
+(`hybrid`) hardly depends on the link.""",
+    "checks": """"Holds" is required of this project. "Does not come out" marks a relation of a paper's that is not required; the reason stands
+with its figure. The planner's time is of the machine that made this document and is no result.""",
 }

@@ -1,11 +1,11 @@
-"""The sections that stand on profiles: the Chainer paper's batch factors and links, and VGG-16 on 12 GiB."""
+"""The sections that stand on profiles: the other machine's plan, VGG-16 on 12 GiB, Chainer's batch factors and links."""
 import dataclasses
 
 import published
 from cells import Cell
 from charts import Chart
 from grid import TITAN
-from markdown import code, gb, gib, percent, table, times
+from markdown import gb, percent, table, times
 
 GIB = 1 << 30
 P100, MEMORY = "p100-nvlink1", 16 * GIB
@@ -143,13 +143,12 @@ def vgg_28_gb(document, profiles, runner):
     largest = Cell(TITAN, "12GiB", "vgg16", most)
     results = runner.all([largest])
     operands = " + ".join(gb(size) for size in sizes if size > 1 << 20)
+    verdict = "No plan can run that op" if op_bytes > TITAN_BYTES else "That op fits, with little beside it"
     document.add("## VGG-16 scaled to need 28 GB on 12 GiB",
                  f"Batch {scaled.batch} needs {gb(need)} when nothing leaves the device. Its largest single op, `{function}`, has "
                  f"operands of {operands} = {gb(op_bytes)}, all on the device at once; the device has {gb(TITAN_BYTES)}. "
-                 + ("So the op with the network's parameters beside it fits only just or not at all: the smallest memory with "
-                    f"which there is a plan is {gb(least)}. " if op_bytes <= TITAN_BYTES else
-                    f"No plan can run that op: the smallest memory with which there is one is {gb(least)}. ")
-                 + f"The largest batch that there is a plan for is {most}:")
+                 f"{verdict}; the smallest memory with which there is a plan is {gb(least)}. "
+                 f"The largest batch that there is a plan for is {most}:")
     result = results.get(largest)
     if result is not None:
         document.results[largest] = result

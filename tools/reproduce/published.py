@@ -34,7 +34,7 @@ FIGURE_17 = Published(
     "section 5.2, Figure 17, p. 12",
     "In-core 316 images/s, `pooch` 195 to 316; 13–38 % of the throughput lost where memory does not suffice (+15 to +62 % "
     "time). `pooch` is 1.40–1.73× as fast as `superneurons` from batch 256 to 512; `superneurons` runs out of memory at 640.",
-    {"128": "316 images/s (in-core)", "256": "−13 % or more", "640": "195 images/s (−38 %)"},
+    {"128": "316 images/s (in-core)", "640": "195 images/s (−38 %)"},
     {("128", "in-core"): 316, ("640", "pooch"): 195})
 FIGURE_18 = Published(
     "section 5.2, Figure 18, p. 12", "`pooch` loses 2–28 % of the throughput (+2 to +39 % time).",
