@@ -38,7 +38,7 @@ has one tower of 64 to 384 channels. The last two rows are batches that do not f
   its memory pool, nor copies that slow down compute. Which of them it is, is open.
 * `superneurons` keeps as many maps as fit while they live: kept maps take memory in the middle of the iteration, the largest
   layers at its ends. So at 512 it keeps nearly what Table 3 counts, and the ratio at 384 and 512 is near the published
-  range; it is above it because `pooch` is faster here, not because `superneurons` is slower.
+  range. The text gives the speed of neither policy there, so which of the two differs is open.
 * At 256 the ratio is below the published 1.40. There the need is a quarter more than the memory, so a GiB decides
   how many of the large early maps `superneurons` moves: see the next table.""",
     "less memory": """At batch 256 the published ratio appears once a GiB or two less is left to the maps, as the CUDA context, the libraries'
