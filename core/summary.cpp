@@ -25,6 +25,10 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("plans_left", s.plans_left);
   visit("replays", s.replays);
   visit("unplanned_evictions", s.unplanned_evictions);
+  visit("predicted_ms", s.predicted_ms);
+  visit("actual_ms", s.actual_ms);
+  visit("predicted_peak_bytes", s.predicted_peak_bytes);
+  visit("planned_peak_bytes", s.planned_peak_bytes);
   visit("evictions", s.evictions);
   visit("bytes_out", s.bytes_out);
   visit("bytes_in", s.bytes_in);
@@ -32,7 +36,8 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("host_waits", s.host_waits);
 }
 
-void put(nlohmann::ordered_json& json, const char* key, const std::optional<std::uint64_t>& value) {
+template <class T>
+void put(nlohmann::ordered_json& json, const char* key, const std::optional<T>& value) {
   json[key] = value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 template <class T>
@@ -51,7 +56,13 @@ bool take(const nlohmann::json& value, Integer& out) {
   out = value.get<Integer>();
   return true;
 }
-bool take(const nlohmann::json& value, std::optional<std::uint64_t>& out) {
+bool take(const nlohmann::json& value, double& out) {
+  if (!value.is_number()) return false;
+  out = value.get<double>();
+  return true;
+}
+template <class T>
+bool take(const nlohmann::json& value, std::optional<T>& out) {
   if (value.is_null()) return true;
   return take(value, out.emplace());
 }

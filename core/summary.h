@@ -26,11 +26,14 @@ struct Summary {
   std::uint64_t plans_left = 0;           // times that an op came which the plan did not expect
   std::uint64_t replays = 0;              // calls made again
   std::uint64_t unplanned_evictions = 0;  // times that memory had to be found while a plan was followed
-  std::uint64_t evictions = 0;            // chunks that left the device
-  std::uint64_t bytes_out = 0;            // copied device to host
-  std::uint64_t bytes_in = 0;             // copied host to device
-  std::uint64_t vmm_calls = 0;            // map, set_access, unmap, create, destroy
-  std::uint64_t host_waits = 0;           // times the host waited for the device on pooch's account
+  // Of the plan that most time went into, per iteration; empty: none was followed, or not long enough.
+  std::optional<double> predicted_ms, actual_ms;
+  std::optional<std::uint64_t> predicted_peak_bytes, planned_peak_bytes;  // the latter measured
+  std::uint64_t evictions = 0;                                            // chunks that left the device
+  std::uint64_t bytes_out = 0;                                            // copied device to host
+  std::uint64_t bytes_in = 0;                                             // copied host to device
+  std::uint64_t vmm_calls = 0;   // map, set_access, unmap, create, destroy
+  std::uint64_t host_waits = 0;  // times the host waited for the device on pooch's account
 };
 
 std::string to_json(const Summary& summary);

@@ -33,7 +33,8 @@ const Script* Executor::script_of(tracker::PhaseIndex phase) const {
   return found == scripts_.end() ? nullptr : found->second.script.get();
 }
 
-void Executor::enter(const Script& script, tracker::StepIndex start) {
+void Executor::enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream) {
+  const tracker::StepIndex start = where.start;
   fallbacks_before_ = parts_.placement.fallbacks() - counts_.unplanned;
   nvtx_iterations_.begin(script.plan().phase);
   // Every point may be asked for, and exactly.
@@ -51,6 +52,10 @@ void Executor::enter(const Script& script, tracker::StepIndex start) {
   // The phase turned out to be another one than was expected: what its ops so far touched.
   const tracker::StepIndex now = parts_.tracker.steps();
   from_the_start_ = now == start;
+  if (from_the_start_)
+    clock_.begin(where.phase, stream);
+  else
+    clock_.interrupt();
   for (tracker::StepIndex step = start; step < now; ++step) {
     if (!parts_.tracker.log().has(step)) continue;
     bind(static_cast<std::int32_t>(step - start), parts_.tracker.log().operands(step));
@@ -92,10 +97,28 @@ void Executor::stop_following() {
 }
 
 void Executor::finish() {
-  if (from_the_start_) ++counts_.planned_iterations;
+  if (from_the_start_) {
+    ++counts_.planned_iterations;
+    clock_.complete();
+  }
   if (trace_ != nullptr) trace_->iteration_planned();
   pending_.clear();
   stop_following();
+}
+
+std::optional<PlanPace> Executor::pace() {
+  std::optional<PlanPace> most;
+  double most_ms = -1;
+  for (const auto& [phase, adopted] : scripts_) {
+    const Plan& plan = adopted.script->plan();
+    const auto actual = clock_.median_ms(phase);
+    const double all_ms =
+        actual ? *actual * static_cast<double>(parts_.tracker.iterations().phase(phase).seen) : 0;
+    if (all_ms <= most_ms) continue;
+    most_ms = all_ms;
+    most = PlanPace{plan.predicted_ms, actual, plan.peak, planned_peak_};
+  }
+  return planned_peak_ == 0 ? std::nullopt : most;
 }
 
 // --- ops
@@ -122,8 +145,11 @@ Result<std::optional<std::int32_t>> Executor::before(const tracker::Op& op, Stre
     if (script_ == nullptr)
       if (const auto settled = settle_mappings(wanted, lock); !settled) return settled.error();
     if (parts_.tracker.steps() != steps) continue;
-    if (wanted == nullptr) return Position{};
-    if (script_ == nullptr) enter(*wanted, where->start);
+    if (wanted == nullptr) {
+      clock_.interrupt();
+      return Position{};
+    }
+    if (script_ == nullptr) enter(*where, *wanted, stream);
     const auto position = static_cast<std::int32_t>(parts_.tracker.steps() - start_);
     const tracker::StepIndex now = parts_.tracker.steps();
     if (const auto acted = act_before(position, op, stream, lock); !acted) return acted.error();
@@ -236,6 +262,7 @@ Status Executor::after(std::int32_t position, const tracker::Op& op) {
   if (script_ == nullptr || start_ + static_cast<std::uint64_t>(position) + 1 != parts_.tracker.steps())
     return Done{};
   bind(position, op.operands);
+  planned_peak_ = std::max(planned_peak_, parts_.pool.created() + parts_.pool.outside() - parts_.pool.idle());
   for (const ScriptAction& action : script_->after(position)) {
     const Status done = action.kind == PlanAction::Kind::evict ? evict(action.subject) : drop(action.subject);
     if (!done) return done;

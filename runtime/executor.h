@@ -25,6 +25,7 @@
 #include "runtime/address_space.h"
 #include "runtime/alias.h"
 #include "runtime/departures.h"
+#include "runtime/iteration_clock.h"
 #include "runtime/nvtx.h"
 #include "runtime/placement.h"
 #include "runtime/residency.h"
@@ -43,6 +44,13 @@ struct ExecutorCounts {
   std::uint64_t unplanned = 0;  // times that Demand was asked for memory while a plan was followed
 };
 
+// The plan that most device time went into: what it foretold, and what came.
+struct PlanPace {
+  double predicted_ms = 0;                     // per iteration
+  std::optional<double> actual_ms;             // median, from the begin of one to the begin of the next
+  std::uint64_t predicted_peak = 0, peak = 0;  // bytes of device memory, in iterations that followed a plan
+};
+
 class Executor {
  public:
   struct Parts {
@@ -56,7 +64,9 @@ class Executor {
     Device& device;
   };
   explicit Executor(const Parts& parts)
-      : parts_(parts), alias_(parts.device, parts.order, parts.pool, parts.residency, parts.departures) {}
+      : parts_(parts),
+        clock_(parts.device),
+        alias_(parts.device, parts.order, parts.pool, parts.residency, parts.departures) {}
   // What is done is shown in the timeline from now on; nullptr: in none.
   void show_in(Trace* trace) { trace_ = trace; }
 
@@ -91,6 +101,9 @@ class Executor {
 
   // The allocation has ended: its memory is the next to serve elsewhere.
   Status freed(Range& range);
+
+  // Empty: no plan was followed.
+  std::optional<PlanPace> pace();
 
   ExecutorCounts counts() const {
     ExecutorCounts counts = counts_;
@@ -129,7 +142,7 @@ class Executor {
   Status admit(std::int32_t position, std::span<const tracker::Operand> operands,
                std::unique_lock<std::mutex>& lock);
   Status fetch_aliased(std::uint32_t map, std::int32_t position, std::unique_lock<std::mutex>& lock);
-  void enter(const Script& script, tracker::StepIndex start);
+  void enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream);
   void bind(std::int32_t position, std::span<const tracker::Operand> operands);
   Status leave(std::unique_lock<std::mutex>& lock);
   void finish();
@@ -156,6 +169,8 @@ class Executor {
   void settle_restored(std::uint32_t index);
 
   Parts parts_;
+  IterationClock clock_;
+  std::uint64_t planned_peak_ = 0;  // bytes
   std::map<tracker::PhaseIndex, Adopted> scripts_;
   AliasMode alias_;
 

@@ -102,6 +102,12 @@ Summary Session::summary() const {
   summary.plans_left = s.executor->counts().left;
   summary.replays = s.executor->counts().replays;
   summary.unplanned_evictions = s.executor->counts().unplanned;
+  if (const auto pace = impl_->executor->pace()) {
+    summary.predicted_ms = pace->predicted_ms;
+    summary.actual_ms = pace->actual_ms;
+    summary.predicted_peak_bytes = pace->predicted_peak;
+    summary.planned_peak_bytes = pace->peak;
+  }
   summary.evictions = s.residency->evictions();
   summary.bytes_out = s.device.counters().bytes_out;
   summary.bytes_in = s.device.counters().bytes_in;

@@ -28,7 +28,12 @@ std::string summary_text(const Summary& s) {
                                  format_bytes(s.cap_bytes), format_bytes(s.need_bytes));
   text += fmt::format("pooch: peak {} on the device, {} on the host\n", format_bytes(s.peak_device_bytes),
                       format_bytes(s.peak_host_bytes));
-  if (s.iterations) text += fmt::format("pooch: {} iterations\n", *s.iterations);
+  if (s.iterations)
+    text += fmt::format("pooch: {} iterations, {} of them planned\n", *s.iterations, s.planned_iterations);
+  if (s.predicted_ms && s.actual_ms)
+    text += fmt::format("pooch: {:.1f} ms per planned iteration, {:.1f} predicted; peak {}, {} predicted\n",
+                        *s.actual_ms, *s.predicted_ms, format_bytes(s.planned_peak_bytes.value_or(0)),
+                        format_bytes(s.predicted_peak_bytes.value_or(0)));
   text += fmt::format("pooch: {} evictions, {} out, {} in, {} VMM calls, {} host waits\n", s.evictions,
                       format_bytes(s.bytes_out), format_bytes(s.bytes_in), s.vmm_calls, s.host_waits);
   return text;

@@ -1,0 +1,51 @@
+// How long iterations that follow plans take on the device, from the begin of one to the begin of the next.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "core/device.h"
+#include "tracker/iterations.h"
+
+namespace pooch::runtime {
+
+// One timing event per iteration, read once the device is beyond the next; nothing waits. The session's mutex
+// guards it.
+class IterationClock {
+ public:
+  explicit IterationClock(Device& device) : device_(device) {}
+  ~IterationClock();
+  IterationClock(const IterationClock&) = delete;
+  IterationClock& operator=(const IterationClock&) = delete;
+
+  // An iteration of the phase begins with the next work in this stream.
+  void begin(tracker::PhaseIndex phase, StreamHandle stream);
+  // It was followed to its end. Without this its time does not count.
+  void complete();
+  // What runs now is no iteration that counts.
+  void interrupt() { chained_ = false; }
+
+  // Of the latest ones, in milliseconds; empty: none was measured.
+  std::optional<double> median_ms(tracker::PhaseIndex phase);
+
+ private:
+  struct Begin {
+    EventHandle event;
+    tracker::PhaseIndex phase;
+    bool chained;  // the iteration before it was measured as well, and ended here
+    bool complete = false;
+  };
+  void collect();
+  std::optional<EventHandle> new_event();
+
+  Device& device_;
+  std::deque<Begin> begins_;
+  bool chained_ = false;
+  std::vector<EventHandle> free_;
+  std::map<tracker::PhaseIndex, std::deque<double>> ms_;
+};
+
+}  // namespace pooch::runtime
