@@ -1,6 +1,10 @@
 #include "interpose/call_builder.h"
 
+#include <atomic>
 #include <memory>
+#include <utility>
+
+#include "core/log.h"
 
 namespace pooch::interpose {
 namespace {
@@ -18,6 +22,7 @@ bool overlap(const Access& a, const Access& b) {
 
 void CallBuilder::add(Address address, Extent extent, Effect effect) {
   if (raw(address) == 0 || extent.bytes == 0) return;
+  if (extent.anywhere) return add_everything();
   traits_ = mix(traits_, extent.traits);
   if (extent.filter) filter_ = extent.shape;
   Access access{address + extent.offset, extent.bytes, for_span(effect, extent.dense), extent.shape};
@@ -39,6 +44,22 @@ void CallBuilder::add(Address address, Extent extent, Effect effect) {
     if (changes_content(access.effect)) access.effect = Effect::read_write;
   }
   append(access);
+}
+
+// The addresses that the call works on are nowhere to be seen, so it may read and write whatever is alive.
+void CallBuilder::add_everything() {
+  if (std::exchange(everything_, true)) return;
+  for (const runtime::Extent& allocation : session_.allocations())
+    append({allocation.base, allocation.bytes, Effect::read_write});
+}
+
+void CallBuilder::explain_refusal() const {
+  static constinit std::atomic<bool> explained{false};
+  if (explained.exchange(true)) return;
+  log::warn(
+      "{}: the addresses of its operands lie in device memory, where nobody looks: all that the program has "
+      "allocated must fit under the cap at once; calls batched by strides need their operands alone",
+      function_);
 }
 
 void CallBuilder::append(const Access& access) {

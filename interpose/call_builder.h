@@ -67,8 +67,10 @@ class CallBuilder {
     if (keep_ && !trial_) call.keep = &*keep_;
     if (session_.wants_call_sites()) call.site = call_site();
     const SubmitGuard guard(scope_, session_, accesses());
-    return static_cast<Status>(session_.submit(
+    const auto status = static_cast<Status>(session_.submit(
         call, [&]() -> int { return static_cast<int>(launch()); }, static_cast<int>(out_of_memory)));
+    if (everything_ && status == out_of_memory) explain_refusal();
+    return status;
   }
 
  private:
@@ -76,6 +78,8 @@ class CallBuilder {
     return spilled_.empty() ? std::span<Access>(fixed_.data(), count_) : std::span<Access>(spilled_);
   }
   void append(const Access& access);
+  void add_everything();
+  void explain_refusal() const;
 
   const Scope& scope_;
   runtime::Session& session_;
@@ -83,6 +87,7 @@ class CallBuilder {
   OpKind kind_;
   StreamHandle stream_;
   bool blocks_ = false, trial_ = false;
+  bool everything_ = false;  // all live allocations are operands
   std::uint64_t traits_ = 0;
   std::string_view mode_;
   Window window_;

@@ -2,10 +2,8 @@
 // include its header, cublasLt.h, before.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
-#include "core/log.h"
 #include "interpose/extent.h"
 #include "interpose/libraries.h"
 #include "interpose/vendor_facts.h"
@@ -83,15 +81,6 @@ inline Extent one_matrix(const Layout& of) {
   }
 }
 
-inline void warn_of_pointer_arrays() {
-  static constinit std::atomic<bool> reported{false};
-  if (!reported.exchange(true)) {
-    log::warn(
-        "cuBLASLt with arrays of pointers: the matrices that they name are not seen and may be away; use "
-        "strides");
-  }
-}
-
 // How scalars are given, and of what type they are.
 struct Scalars {
   std::int32_t mode = CUBLASLT_POINTER_MODE_HOST;
@@ -163,10 +152,7 @@ inline Use use_by_epilogue(const Scope& scope, cublasLtMatmulDesc_t matmul,
 inline Extent lt_matrix(const Scope& scope, cublasLtMatrixLayout_t layout) {
   lt::Layout read;
   if (!lt::read_layout(scope, layout, read)) return Extent::unknown();
-  if (read.batch_mode != CUBLASLT_BATCH_MODE_STRIDED) {
-    lt::warn_of_pointer_arrays();
-    return Extent::unknown();
-  }
+  if (read.batch_mode != CUBLASLT_BATCH_MODE_STRIDED) return anywhere();
   return typed_batched(lt::one_matrix(read), read.batch_stride, read.batch_count,
                        static_cast<cudaDataType>(read.type));
 }

@@ -20,6 +20,9 @@ struct Extent {
   // False where the size cannot be found out: then it is the rest of the allocation, and nothing is
   // overwritten.
   bool known = true;
+  // The operand is an array of addresses in device memory, where nobody looks: any live allocation may be
+  // meant.
+  bool anywhere = false;
   // What a descriptor told of the operand, for people (shape) and as a hash of everything (traits).
   bool filter = false;
   std::uint64_t traits = 0;
@@ -38,6 +41,12 @@ struct Extent {
     return extent;
   }
 };
+
+constexpr Extent anywhere() {
+  Extent extent = Extent::unknown();
+  extent.anywhere = true;
+  return extent;
+}
 
 // Column-major, as in BLAS: columns start `leading` elements apart.
 constexpr Extent matrix(std::int64_t rows, std::int64_t columns, std::int64_t leading,

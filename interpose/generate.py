@@ -65,23 +65,41 @@ def is_scalar(clang_type):
     return (arithmetic or kind == cindex.TypeKind.ENUM) and clang_type.spelling != "CUdeviceptr"
 
 
-def parse_headers(text, arguments):
-    """The functions and the cudaTypedefs.h versions that `text`, a C source, declares."""
+def parse(text, language, arguments):
+    """The cursor over a source text."""
     index = cindex.Index.create()
     builtin = subprocess.run(["cc", "-print-file-name=include"], capture_output=True, text=True, check=False)
     system = ["-isystem", builtin.stdout.strip()] if builtin.returncode == 0 else []
-    unit = index.parse("rows.c", args=["-x", "c", "-w", *arguments, *system], unsaved_files=[("rows.c", text)])
+    unit = index.parse("rows", args=["-x", language, "-w", *arguments, *system], unsaved_files=[("rows", text)])
     broken = [d for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Error]
     if broken:
         raise SpecError(f"the vendor headers do not parse: {broken[0].spelling} ({broken[0].location})")
+    return unit.cursor
+
+
+def declared_function(cursor):
+    parameters = tuple(
+        Parameter(p.spelling, parameter_type(p.type), is_scalar(p.type)) for p in cursor.get_arguments()
+    )
+    return Function(cursor.spelling, cursor.result_type.spelling, parameters)
+
+
+def parse_cxx_headers(text, arguments):
+    """The functions of C linkage that `text`, a C++ source, declares in blocks of that linkage, by name."""
+    found = {}
+    for block in parse(text, "c++", arguments).get_children():
+        for cursor in block.get_children() if block.kind.is_declaration() else ():
+            if cursor.kind == cindex.CursorKind.FUNCTION_DECL and cursor.mangled_name == cursor.spelling:
+                found.setdefault(cursor.spelling, declared_function(cursor))
+    return found
+
+
+def parse_headers(text, arguments):
+    """The functions and the cudaTypedefs.h versions that `text`, a C source, declares."""
     headers = Headers({}, {})
-    for cursor in unit.cursor.get_children():
+    for cursor in parse(text, "c", arguments).get_children():
         if cursor.kind == cindex.CursorKind.FUNCTION_DECL:
-            parameters = tuple(
-                Parameter(p.spelling, parameter_type(p.type), is_scalar(p.type)) for p in cursor.get_arguments()
-            )
-            function = Function(cursor.spelling, cursor.result_type.spelling, parameters)
-            headers.functions.setdefault(function.name, function)
+            headers.functions.setdefault(cursor.spelling, declared_function(cursor))
         elif cursor.kind == cindex.CursorKind.TYPEDEF_DECL:
             match = re.match(r"PFN_(cu[A-Z]\w*?)_v(\d+)(_pt[ds][sz])?$", cursor.spelling)
             if match:
@@ -99,6 +117,15 @@ HEADER_TEXT = """#define __CUDA_API_VERSION_INTERNAL 1
 #include <cublasLt.h>
 #include <cudnn.h>
 """
+CXX_HEADER_TEXT = "#include <cublas_v2.h>\n"  # where some functions are declared for C++ only
+
+
+def vendor_headers(arguments):
+    headers = parse_headers(HEADER_TEXT, arguments)
+    headers.functions = parse_cxx_headers(CXX_HEADER_TEXT, arguments) | headers.functions
+    return headers
+
+
 INCLUDES = {  # beside those that all wrappers have
     "cuda": ['"interpose/replay_driver.h"'],
     "cudnn": ['"interpose/replay_cudnn.h"'],
@@ -111,7 +138,7 @@ INCLUDES = {  # beside those that all wrappers have
 
 HELPERS = set(
     """matrix batched vector pitched packed_triangle typed_matrix typed_vector typed_batched typed scale_of
-    stored_rows stored_columns unknown_extent dropout_states rnn_dropout rnn_data_extent source_of destination_of
+    stored_rows stored_columns unknown_extent anywhere dropout_states rnn_dropout rnn_data_extent source_of destination_of
     kind_of_copy sizeof scope session lt_matrix lt_result lt_blended lt_alpha lt_beta lt_pointer lt_read_by_epilogue
     lt_written_by_epilogue""".split()
 )
@@ -395,7 +422,7 @@ def text_of(what, library, compiler):
     if what == "coverage":
         return surface.coverage()
     specs = [surface.load(name) for name in ([library] if library else LIBRARIES)]
-    headers = parse_headers(HEADER_TEXT, compiler)
+    headers = vendor_headers(compiler)
     for spec in specs:
         check(spec, headers)
     if what == "wrappers":

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "core/call.h"
 #include "core/config.h"
@@ -25,7 +26,7 @@ struct MemoryInfo {
   std::uint64_t total_bytes;  // cap + host budget: what the program may use
 };
 
-// Where a managed address lies.
+// Where an allocation lies.
 struct Extent {
   Address base;
   std::uint64_t bytes;  // as requested
@@ -67,6 +68,8 @@ class Session {
   bool owns(Address address) const;
   // The live managed allocation that contains `address`.
   std::optional<Extent> find(Address address) const;
+  // All live allocations that pooch knows of, managed or not.
+  std::vector<Extent> allocations() const;
   MemoryInfo memory_info() const;
 
   // --- work

@@ -174,6 +174,13 @@ std::optional<Extent> Session::find(Address address) const {
   return found == nullptr ? std::nullopt : std::optional(Extent{found->base, found->bytes});
 }
 
+std::vector<Extent> Session::allocations() const {
+  std::vector<Extent> all;
+  const std::lock_guard leaf(impl_->allocations_mutex);
+  impl_->tracker.allocations().each([&](const tracker::Allocation& a) { all.push_back({a.base, a.bytes}); });
+  return all;
+}
+
 MemoryInfo Session::memory_info() const {
   const std::uint64_t total = impl_->limits.cap + impl_->limits.host_budget;
   const std::uint64_t used = impl_->occupied_bytes.load(std::memory_order_relaxed);

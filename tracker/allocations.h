@@ -28,6 +28,11 @@ class Allocations {
   // The live allocation that contains `address`, or nullptr. Valid until the next add or remove.
   const Allocation* containing(Address address) const;
   const Allocation* starting_at(Address base) const;
+  // In order of their addresses.
+  template <class Visit>
+  void each(Visit&& visit) const {
+    for (const auto& [base, allocation] : by_address_) visit(allocation);
+  }
 
   std::uint64_t need_bytes() const { return need_peak_; }                  // peak of live requested bytes
   std::uint64_t need_managed_bytes() const { return need_peak_managed_; }  // the managed part of that moment

@@ -323,23 +323,40 @@ blas(
 # --- a workspace that the program gives is an operand of every later call of the handle
 hook("cublasSetWorkspace_v2 cublasSetStream_v2 cublasDestroy_v2", where="cublas_facts.cpp")
 
-# --- not wrapped: pointer arrays
-unsupported(
-    sized(
-        each("cublas{}gemmBatched cublas{}gemvBatched cublas{}trsmBatched")
-        + " "
-        + each("cublas{}gemmGroupedBatched", "S D")
-        + """ cublasCgemm3mBatched cublasHgemmBatched cublasHSHgemvBatched cublasHSSgemvBatched cublasTSSgemvBatched
-        cublasTSTgemvBatched cublasGemmBatchedEx cublasGemmGroupedBatchedEx"""
-    )
-    + " "
-    + each(
-        """cublas{}gelsBatched cublas{}geqrfBatched cublas{}getrfBatched cublas{}getriBatched cublas{}getrsBatched
-        cublas{}matinvBatched"""
-    ),
-    why="""the matrices' addresses lie in arrays in device memory, where nobody looks: a matrix that is away makes the
-    kernel fail with an illegal address, and a result can be lost at the next eviction; the forms batched by strides
-    are tracked""",
+# --- pointer arrays: the matrices' addresses lie in device memory, where nobody looks
+pointers = read_write("anywhere()")
+blas(
+    each("cublas{}gemmBatched cublas{}gemvBatched") + " cublasCgemm3mBatched",
+    host=SCALARS,
+    hazard="accumulates",
+    Aarray=pointers,
+)
+blas(
+    """cublasHgemmBatched cublasHSHgemvBatched cublasHSSgemvBatched cublasTSSgemvBatched cublasTSTgemvBatched""",
+    host={"alpha": "sizeof(*alpha)", "beta": "sizeof(*beta)"},
+    hazard="accumulates",
+    Aarray=pointers,
+)
+blas("cublasGemmBatchedEx", host={"alpha": scale, "beta": scale}, hazard="accumulates", Aarray=pointers)
+blas(each("cublas{}trsmBatched"), host=["alpha"], hazard="in_place", A=pointers)
+blas(
+    each("cublas{}gemmGroupedBatched", "S D") + " cublasGemmGroupedBatchedEx",
+    hazard="accumulates",
+    Aarray=pointers,
+)
+spec.row(
+    each("cublas{}gelsBatched cublas{}geqrfBatched cublas{}getrsBatched"),
+    kind="blas",
+    stream="handle",
+    hazard="in_place",
+    Aarray=pointers,
+)
+spec.row(
+    each("cublas{}getrfBatched cublas{}getriBatched cublas{}matinvBatched"),
+    kind="blas",
+    stream="handle",
+    hazard="in_place",
+    A=pointers,
 )
 # --- not wrapped: seen as launches and copies
 seen_below(
@@ -347,7 +364,7 @@ seen_below(
         """cublasHgemm cublasHgemmStridedBatched cublasHSHgemvStridedBatched cublasHSSgemvStridedBatched
         cublasTSSgemvStridedBatched cublasTSTgemvStridedBatched"""
     ),
-    "declared for C++ only; every address is a parameter of its kernels, which arrive as bare launches",
+    "half precision; every address is a parameter of its kernels, which arrive as bare launches",
 )
 seen_below(
     each("cublas{}rotg_v2")

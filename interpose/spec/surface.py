@@ -60,6 +60,11 @@ def described_tracking(entry):
     if isinstance(entry, Hook):
         return f"by hand, in {entry.where}"
     parts = ["by a row"]
+    if any(operand.extent == "anywhere()" for _, operand in entry.operands):
+        parts.append(
+            "operands' addresses lie in device memory, so all live memory counts as read and written, and where not "
+            "all of it fits under the cap at once the call is refused as out of memory"
+        )
     if entry.hazards:
         parts.append("hazards: " + ", ".join(entry.hazards))
     if entry.of_replayed_kind:

@@ -113,6 +113,26 @@ class Generator(unittest.TestCase):
         self.refused(scale_row(new_spec(), host=["gamma"]), "^cudnnScale: no parameter 'gamma'")
         self.refused(scale_row(new_spec(), kind="scaling"), "^cudnnScale: no OpKind 'scaling'")
 
+    def test_functions_declared_for_cxx_only_are_found(self):
+        text = """int plain(int a);
+extern "C" {
+int both(int a);
+struct Half { short x; };
+int cxx_only(const Half *const many[], Half last);
+}
+int overloaded(int a);
+int overloaded(float a);
+"""
+        found = generate.parse_cxx_headers(text, [])
+        self.assertEqual(sorted(found), ["both", "cxx_only"])
+        self.assertEqual([p.type for p in found["cxx_only"].parameters], ["const Half *const *", "Half"])
+
+    def test_pointer_arrays_have_rows(self):
+        for name, entry in surface.load("cublas").entries.items():
+            if name.endswith(("Batched", "Batched_64", "BatchedEx", "BatchedEx_64")) and "Strided" not in name:
+                with self.subTest(name):
+                    self.assertEqual([o.extent for _, o in entry.operands], ["anywhere()"])
+
     def test_unknown_function_names_the_row(self):
         spec = new_spec()
         spec.hook("cudnnMissing", where="missing.cpp")

@@ -107,7 +107,7 @@ def main(given):
     problems = list(classification(generate.surface))
     if not problems:
         specs = [generate.surface.load(name) for name in generate.LIBRARIES]
-        declared = generate.parse_headers(generate.HEADER_TEXT, compiler)
+        declared = generate.vendor_headers(compiler)
         fingerprints = (interpose / "symbols" / "prototypes.txt").read_text(encoding="utf-8")
         problems += drift(fingerprints, generate.prototypes(specs, declared))
         problems += outdated(root / "docs" / "coverage.md", generate.surface.coverage())

@@ -81,6 +81,11 @@ void Session::pass_through_freed(Address) {}
 bool Session::owns(Address address) const {
   return find(address).has_value();
 }
+std::vector<Extent> Session::allocations() const {
+  std::vector<Extent> all;
+  for (const auto& [base, bytes] : replay_test::owned) all.push_back({Address{base}, bytes});
+  return all;
+}
 std::optional<Extent> Session::find(Address address) const {
   for (const auto& [base, bytes] : replay_test::owned) {
     if (raw(address) >= base && raw(address) - base < bytes) return Extent{Address{base}, bytes};
