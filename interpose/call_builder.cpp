@@ -14,43 +14,46 @@ Effect for_span(Effect effect, bool dense) {
   return !dense && (effect == Effect::overwrite || effect == Effect::scratch) ? Effect::write : effect;
 }
 
-bool overlap(const Access& a, const Access& b) {
-  return raw(a.address) < raw(b.address) + b.bytes && raw(b.address) < raw(a.address) + a.bytes;
+bool overlap(const Access& a, Address address, std::uint64_t bytes) {
+  return raw(a.address) < raw(address) + bytes && raw(address) < raw(a.address) + a.bytes;
 }
 
 }  // namespace
 
-void CallBuilder::add(Address address, Extent extent, Effect effect) {
+void CallBuilder::add(Address address, const Extent& extent, Effect effect) {
   if (raw(address) == 0 || extent.bytes == 0) return;
   if (extent.anywhere) return add_everything();
   traits_ = mix(traits_, extent.traits);
   if (extent.filter) filter_ = extent.shape;
-  Access access{address + extent.offset, extent.bytes, for_span(effect, extent.dense), extent.shape};
+  Address begin = address + extent.offset;
+  std::uint64_t bytes = extent.bytes;
+  effect = for_span(effect, extent.dense);
   if (!extent.known) {
     if (!session_.owns(address)) return;
     const auto allocation = session_.find(address);
     if (!allocation) return;
-    access = {allocation->base, allocation->bytes, effect == Effect::read ? Effect::read : Effect::read_write,
-              extent.shape};
+    begin = allocation->base;
+    bytes = allocation->bytes;
+    effect = effect == Effect::read ? Effect::read : Effect::read_write;
   }
   for (Access& earlier : mutable_accesses()) {
-    if (earlier.address == access.address && earlier.bytes == access.bytes) {
-      earlier.effect = join(earlier.effect, access.effect);
+    if (earlier.address == begin && earlier.bytes == bytes) {
+      earlier.effect = join(earlier.effect, effect);
       return;
     }
-    if (!overlap(earlier, access)) continue;
+    if (!overlap(earlier, begin, bytes)) continue;
     // The parts differ in what happens to them; the safe answer for both.
     if (changes_content(earlier.effect)) earlier.effect = Effect::read_write;
-    if (changes_content(access.effect)) access.effect = Effect::read_write;
+    if (changes_content(effect)) effect = Effect::read_write;
   }
-  append(access);
+  append(begin, bytes, effect, extent.shape);
 }
 
 // The addresses that the call works on are nowhere to be seen, so it may read and write whatever is alive.
 void CallBuilder::add_everything() {
   if (std::exchange(everything_, true)) return;
   for (const runtime::Extent& allocation : session_.allocations())
-    append({allocation.base, allocation.bytes, Effect::read_write});
+    append(allocation.base, allocation.bytes, Effect::read_write, {});
 }
 
 void CallBuilder::explain_refusal() const {
@@ -62,13 +65,14 @@ void CallBuilder::explain_refusal() const {
       function_);
 }
 
-void CallBuilder::append(const Access& access) {
+// Made where it stays: a copy that follows at once would wait for each of its parts to be written.
+void CallBuilder::append(Address address, std::uint64_t bytes, Effect effect, const Shape& shape) {
   if (spilled_.empty() && count_ < fixed_.size()) {
-    std::construct_at(&fixed_[count_++], access);
+    std::construct_at(&fixed_[count_++], address, bytes, effect, shape);
     return;
   }
   if (spilled_.empty()) spilled_.assign(fixed_.begin(), fixed_.end());
-  spilled_.push_back(access);
+  spilled_.push_back({address, bytes, effect, shape});
 }
 
 }  // namespace pooch::interpose

@@ -29,11 +29,13 @@ class CallBuilder {
       : scope_(scope), session_(session), function_(function), kind_(kind), stream_(stream) {}
 
   // Null pointers and empty extents are skipped; an operand that appears twice gets the join of its effects.
-  void add(Address address, Extent extent, Effect effect);
-  void add(const void* pointer, Extent extent, Effect effect) {
+  void add(Address address, const Extent& extent, Effect effect);
+  void add(const void* pointer, const Extent& extent, Effect effect) {
     add(Address{reinterpret_cast<std::uintptr_t>(pointer)}, extent, effect);
   }
-  void add(CUdeviceptr pointer, Extent extent, Effect effect) { add(Address{pointer}, extent, effect); }
+  void add(CUdeviceptr pointer, const Extent& extent, Effect effect) {
+    add(Address{pointer}, extent, effect);
+  }
   void add(const Side& side, Effect effect) { add(Address{side.address}, side.extent, effect); }
 
   // The host waits for the device inside of the call.
@@ -77,7 +79,7 @@ class CallBuilder {
   std::span<Access> mutable_accesses() {
     return spilled_.empty() ? std::span<Access>(fixed_.data(), count_) : std::span<Access>(spilled_);
   }
-  void append(const Access& access);
+  void append(Address address, std::uint64_t bytes, Effect effect, const Shape& shape);
   void add_everything();
   void explain_refusal() const;
 

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "core/hash.h"
@@ -62,17 +63,17 @@ struct TensorFacts {
   Extent extent = Extent::unknown();
 };
 
-TensorFacts ask(const Scope& scope, cudnnTensorDescriptor_t tensor) {
-  TensorFacts facts{tensor};
+void ask(const Scope& scope, cudnnTensorDescriptor_t tensor, TensorFacts& facts) {
   TensorText shape;
+  facts.tensor = tensor;
   facts.known = shape.read(scope, tensor);
   facts.type = shape.type;
+  std::construct_at(&facts.extent, Extent::unknown());
   auto* const get = real_cudnnGetTensorSizeInBytes.get(scope);
   std::size_t bytes = 0;
-  if (get == nullptr || get(tensor, &bytes) != CUDNN_STATUS_SUCCESS) return facts;
-  facts.extent = Extent(bytes, facts.known && is_dense(shape, bytes));
+  if (get == nullptr || get(tensor, &bytes) != CUDNN_STATUS_SUCCESS) return;
+  std::construct_at(&facts.extent, bytes, facts.known && is_dense(shape, bytes));
   if (facts.known) describe(shape.type, shape.rank, shape.dimensions, shape.strides, facts.extent);
-  return facts;
 }
 
 // Operands and factors of one call share descriptors, and asking cuDNN costs more than all else that a call
@@ -90,7 +91,8 @@ const TensorFacts& facts_of(const Scope& scope, cudnnTensorDescriptor_t tensor) 
       std::find_if(answers.all.begin(), end, [&](const auto& one) { return one.tensor == tensor; });
   if (found != end) return *found;
   TensorFacts& place = answers.all[answers.count++ % answers.all.size()];
-  return place = ask(scope, tensor);
+  ask(scope, tensor, place);
+  return place;
 }
 
 }  // namespace
@@ -109,8 +111,9 @@ std::optional<cudnnDataType_t> tensor_type(const Scope& scope, cudnnTensorDescri
 }
 
 // No descriptor: there is no operand either, or cuDNN refuses the call.
-Extent tensor_extent(const Scope& scope, cudnnTensorDescriptor_t tensor) {
-  if (tensor == nullptr) return Extent::unknown();
+const Extent& tensor_extent(const Scope& scope, cudnnTensorDescriptor_t tensor) {
+  static constexpr Extent unknown = Extent::unknown();
+  if (tensor == nullptr) return unknown;
   return facts_of(scope, tensor).extent;
 }
 

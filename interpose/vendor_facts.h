@@ -17,8 +17,9 @@ namespace pooch::interpose {
 
 // --- cuDNN
 StreamHandle cudnn_stream(const Scope& scope, cudnnHandle_t handle);
-// From the first to the last element; Extent::unknown() where cuDNN does not say.
-Extent tensor_extent(const Scope& scope, cudnnTensorDescriptor_t tensor);
+// From the first to the last element; Extent::unknown() where cuDNN does not say. A tensor's is valid until
+// the next one's is asked for.
+const Extent& tensor_extent(const Scope& scope, cudnnTensorDescriptor_t tensor);
 Extent filter_extent(const Scope& scope, cudnnFilterDescriptor_t filter);
 // The type of its elements; none where cuDNN does not say.
 std::optional<cudnnDataType_t> tensor_type(const Scope& scope, cudnnTensorDescriptor_t tensor);

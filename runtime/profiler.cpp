@@ -111,6 +111,7 @@ void Profiler::end_timer() {
   (void)timer_->stop(times_);
   timer_.reset();
   assign(times_);
+  log::info("{} calls have been timed", next_op_);
   early_.reset();
   streams_.clear();
   drop_marks();

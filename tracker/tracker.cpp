@@ -50,14 +50,17 @@ void Tracker::resolve(const Call& call, Op& op) {
     const Allocation* owner = allocations_.containing(access.address);
     if (owner == nullptr) continue;
     const std::uint64_t offset = access.address - owner->base;
-    op.operands.push_back({owner->id, owner->base, offset, std::min(access.bytes, owner->bytes - offset),
-                           access.effect, owner->managed, owner->born, owner->backing});
+    // Made where it stays: a copy that follows at once would wait for each of its parts to be written.
+    op.operands.emplace_back(owner->id, owner->base, offset, std::min(access.bytes, owner->bytes - offset),
+                             access.effect, owner->managed, owner->born, owner->backing);
     op.managed |= owner->managed;
   }
   if (op.operands.empty()) return;
   op.step = !call.trial && !is_host_copy(call.kind);
   op.stream = ordinal(call.stream);
-  op.description = {call.function, call.kind, call.mode, {}, {}, {}, call.site};
+  Description& said = op.description;  // part by part, which is faster than a copy of the whole
+  said.function = call.function, said.kind = call.kind, said.mode = call.mode, said.site = call.site;
+  said.shape = {}, said.filter = {}, said.window = {};
   op.local_key =
       mix(mix(mix(hash(call.function), static_cast<std::uint64_t>(call.kind)), call.traits), op.stream);
   for (const Operand& o : op.operands)

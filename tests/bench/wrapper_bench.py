@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The time that pooch adds to a cuDNN call with 8 operands and nothing to evict, through the exported wrapper.
+"""The processor time that pooch adds to a cuDNN call with 8 operands and nothing to evict, through the exported wrapper.
 
     wrapper_bench.py LIBPOOCH FAKE_CUDA_FOLDER FAKE_CUDNN_FOLDER PROGRAM [LIMIT_NS]
 
