@@ -97,8 +97,10 @@ Status CuptiTimer::end(std::uint64_t op, StreamHandle) {
 void CuptiTimer::fetch() {
   Delivery delivery = RecordInbox::instance().take();
   const auto earlier = [](const OpCall& a, const OpCall& b) { return a.correlation < b.correlation; };
+  const auto old = static_cast<std::ptrdiff_t>(calls_.size());
   calls_.insert(calls_.end(), delivery.calls.begin(), delivery.calls.end());
-  if (!std::is_sorted(calls_.begin(), calls_.end(), earlier))
+  // What was there before is in order.
+  if (!std::is_sorted(calls_.begin() + std::max<std::ptrdiff_t>(old - 1, 0), calls_.end(), earlier))
     std::sort(calls_.begin(), calls_.end(), earlier);
   unmatched_.insert(unmatched_.end(), delivery.work.begin(), delivery.work.end());
   // Work that is no timed op's tells as well that what came before it has ended.
@@ -117,9 +119,14 @@ void CuptiTimer::match() {
 
 // Adds it to the span of the op that launched it.
 bool CuptiTimer::belongs(const DeviceWork& work) {
-  const auto call = std::lower_bound(calls_.begin(), calls_.end(), work.correlation,
-                                     [](const OpCall& c, std::uint32_t id) { return c.correlation < id; });
-  if (call == calls_.end() || call->correlation != work.correlation) return false;
+  // Nearly always it is the call after the last one that was found.
+  auto call = calls_.begin() + static_cast<std::ptrdiff_t>(next_call_);
+  if (next_call_ >= calls_.size() || call->correlation != work.correlation) {
+    call = std::lower_bound(calls_.begin(), calls_.end(), work.correlation,
+                            [](const OpCall& c, std::uint32_t id) { return c.correlation < id; });
+    if (call == calls_.end() || call->correlation != work.correlation) return false;
+  }
+  next_call_ = static_cast<std::size_t>(call - calls_.begin()) + 1;
   if (!zero_ns_) zero_ns_ = work.start_ns;
   auto at = spans_.end();
   if (!spans_.empty() && spans_.back().first >= call->op) {
@@ -198,6 +205,7 @@ Status CuptiTimer::stop(std::vector<OpTime>& last) {
   spans_.clear();
   unmatched_.clear();
   calls_.clear();
+  next_call_ = 0;
   const Status gone = POOCH_CUPTI(cupti_, cuptiUnsubscribe, std::exchange(subscriber_, nullptr));
   return flushed ? gone : flushed;
 }

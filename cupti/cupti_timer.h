@@ -52,6 +52,7 @@ class CuptiTimer final : public OpTimer {
   bool stopped_ = false;
 
   std::vector<OpCall> calls_;  // by correlation
+  std::size_t next_call_ = 0;  // where the next one looked for is likely to be
   std::vector<DeviceWork> unmatched_;
   std::vector<std::pair<std::uint64_t, Span>> spans_;           // by op
   std::unordered_map<std::uint32_t, std::uint64_t> newest_ns_;  // latest start of work per stream

@@ -1,5 +1,7 @@
 #include "cupti/record_inbox.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -18,6 +20,17 @@ Record as(const CUpti_Activity& record) {
 }
 
 }  // namespace
+
+void RecordInbox::Release::operator()(std::uint8_t* buffer) const {
+  munmap(buffer, bytes);
+}
+
+// With its pages there: the calls whose records are written would meet them one by one. Null without memory.
+RecordInbox::Buffer RecordInbox::make_buffer(std::size_t bytes) {
+  void* const pages =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  return {pages == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(pages), Release{bytes}};
+}
 
 RecordInbox& RecordInbox::instance() {
   static auto* const inbox = new RecordInbox;
@@ -54,7 +67,7 @@ void RecordInbox::request(std::uint8_t** buffer, std::size_t* bytes, std::size_t
     lent = std::move(inbox.spare_.back());
     inbox.spare_.pop_back();
   } else {
-    lent.reset(static_cast<std::uint8_t*>(std::calloc(inbox.buffer_bytes_, 1)));
+    lent = make_buffer(inbox.buffer_bytes_);
   }
   *buffer = lent.get();
   *bytes = lent ? inbox.buffer_bytes_ : 0;

@@ -4,7 +4,6 @@
 #include <cupti.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -50,9 +49,11 @@ class RecordInbox {
 
  private:
   struct Release {
-    void operator()(std::uint8_t* buffer) const { std::free(buffer); }
+    std::size_t bytes;
+    void operator()(std::uint8_t* buffer) const;
   };
   using Buffer = std::unique_ptr<std::uint8_t, Release>;  // lent out all zero
+  static Buffer make_buffer(std::size_t bytes);
   void read(const CUpti_Activity& record);
 
   std::mutex mutex_;

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <cstdint>
 #include <string_view>
 #include <unordered_map>
 
@@ -24,11 +26,14 @@ CUpti_CallbackId find_callback_id(std::string_view function) {
 
 // By the name's address, which is the same for every call of a function. Under the driver's lock.
 CUpti_CallbackId callback_id(const char* function) {
-  // Never destroyed: exit handlers call the driver.
-  static auto& known = *new std::unordered_map<const char*, CUpti_CallbackId>;
-  const auto [at, fresh] = known.try_emplace(function);
-  if (fresh) at->second = find_callback_id(function);
-  return at->second;
+  struct Known {
+    const char* function;
+    CUpti_CallbackId id;
+  };
+  static constinit std::array<Known, 256> latest{};
+  Known& known = latest[reinterpret_cast<std::uintptr_t>(function) / 8 % latest.size()];
+  if (known.function != function) known = {function, find_callback_id(function)};
+  return known.id;
 }
 
 CUpti_ActivityMemoryKind memory_kind(CopySide side) {
