@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Programs that start, fork, wait and end in every way: the same output with and without pooch.
 
-usage: lifecycle.py BUILD_FOLDER
+usage: lifecycle.py BUILD_FOLDER [Lifecycle.TEST...]
 
 HOOKS_PRELOAD_FIRST in the environment (a sanitizer's runtime) is preloaded before libpooch.so.
 """
@@ -108,4 +108,4 @@ class Lifecycle(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
