@@ -65,6 +65,10 @@ class Device {
   // Asynchronous copies between device and page-locked memory.
   virtual Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) = 0;
   virtual Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) = 0;
+
+  // Asynchronous: the Digest (core/digest.h) of device memory, its two words to `result`, which is 8-byte
+  // aligned device memory. Error not_supported: the device cannot run what computes it.
+  virtual Status digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) = 0;
 };
 
 }  // namespace pooch

@@ -9,7 +9,9 @@
 #include <cctype>
 #include <fstream>
 
+#include "core/digest.h"
 #include "core/log.h"
+#include "interpose/digest_ptx.h"
 #include "interpose/driver_api.h"
 #include "interpose/real_symbol.h"
 
@@ -44,7 +46,11 @@
   X(cuEventElapsedTime)            \
   X(cuEventQuery)                  \
   X(cuEventRecord)                 \
-  X(cuEventSynchronize)
+  X(cuEventSynchronize)            \
+  X(cuLaunchKernel)                \
+  X(cuMemsetD32Async)              \
+  X(cuModuleGetFunction)           \
+  X(cuModuleLoadData)
 
 namespace pooch::interpose {
 
@@ -297,6 +303,33 @@ Status RealDevice::copy_out(std::byte* to, Address from, std::uint64_t bytes, St
 
 Status RealDevice::copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) {
   return POOCH_CALL(cuMemcpyHtoDAsync_v2, raw(to), from, bytes, vendor(stream));
+}
+
+// The driver compiles the text for the device at hand.
+Status RealDevice::load_kernels() {
+  const std::lock_guard lock(kernels_mutex_);
+  if (digest_kernel_ != nullptr) return Done{};
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  Status loaded = POOCH_CALL(cuModuleLoadData, &module, digest_ptx);
+  if (loaded) loaded = POOCH_CALL(cuModuleGetFunction, &function, module, "memory_digest");
+  if (!loaded) return Error{ErrorCode::not_supported, loaded.error().message, loaded.error().vendor_status};
+  digest_kernel_ = function;
+  return Done{};
+}
+
+Status RealDevice::digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) {
+  // Enough warps to keep the memory of the largest devices busy.
+  constexpr std::uint64_t block = 256, most_blocks = 1024;
+  if (Status loaded = load_kernels(); !loaded) return loaded;
+  constexpr std::size_t words = sizeof(Digest) / sizeof(std::uint32_t);
+  if (Status zeroed = POOCH_CALL(cuMemsetD32Async, raw(result), 0, words, vendor(stream)); !zeroed)
+    return zeroed;
+  CUdeviceptr source = raw(from), target = raw(result);
+  void* parameters[] = {&source, &bytes, &target};
+  const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(bytes / 8 / block, 1, most_blocks));
+  return POOCH_CALL(cuLaunchKernel, static_cast<CUfunction>(digest_kernel_), grid, 1, 1, block, 1, 1, 0,
+                    vendor(stream), parameters, nullptr);
 }
 
 }  // namespace pooch::interpose

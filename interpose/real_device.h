@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "core/device.h"
 
@@ -48,14 +49,18 @@ class RealDevice final : public Device {
 
   Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override;
   Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) override;
+  Status digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) override;
 
  private:
   RealDevice(std::unique_ptr<DriverTable> driver, int ordinal);
   Status check(int status, const char* function) const;
+  Status load_kernels();
 
   std::unique_ptr<DriverTable> driver_;
   int ordinal_;
   int numa_node_;
+  std::mutex kernels_mutex_;
+  void* digest_kernel_ = nullptr;  // a CUfunction, of the context that was current at its first use
 };
 
 }  // namespace pooch::interpose

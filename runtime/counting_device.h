@@ -47,6 +47,9 @@ class CountingDevice final : public Device {
   Result<bool> capturing(StreamHandle stream) override { return inner_.capturing(stream); }
   Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override;
   Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) override;
+  Status digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) override {
+    return inner_.digest(from, bytes, result, stream);
+  }
 
  private:
   void vmm() { counters_.vmm_calls.fetch_add(1, std::memory_order_relaxed); }

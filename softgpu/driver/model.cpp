@@ -131,17 +131,21 @@ bool parse_bytes(const std::string& text, std::uint64_t& out) {
   return true;
 }
 
-std::string models_folder() {
-  if (const char* folder = std::getenv("SOFTGPU_MODELS"); folder != nullptr && *folder != '\0') return folder;
+std::string folder_of(const char* variable, const char* name) {
+  if (const char* folder = std::getenv(variable); folder != nullptr && *folder != '\0') return folder;
   static const int here = 0;
   Dl_info info{};
-  if (dladdr(&here, &info) == 0 || info.dli_fname == nullptr) return "models";
+  if (dladdr(&here, &info) == 0 || info.dli_fname == nullptr) return name;
   std::error_code ignored;
   const fs::path beside = fs::absolute(info.dli_fname, ignored).parent_path();
-  for (const fs::path& folder : {beside / "models", beside.parent_path() / "softgpu" / "models"}) {
+  for (const fs::path& folder : {beside / name, beside.parent_path() / "softgpu" / name}) {
     if (fs::is_directory(folder, ignored)) return folder;
   }
-  return beside / "models";
+  return beside / name;
+}
+
+std::string models_folder() {
+  return folder_of("SOFTGPU_MODELS", "models");
 }
 
 bool choose_device(const std::string& value, const std::string& folder, Choice& out, std::string& error) {

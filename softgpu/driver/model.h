@@ -52,6 +52,8 @@ bool choose_device(const std::string& value, const std::string& folder, Choice& 
 // `16GiB`, `80MiB`, `512KiB`, `4096`. False where it is none of these.
 bool parse_bytes(const std::string& text, std::uint64_t& out);
 
+// A folder of files that this library needs: the variable's value, else `name` beside this library.
+std::string folder_of(const char* variable, const char* name);
 // The folder of model files: SOFTGPU_MODELS, else `models/` beside this library.
 std::string models_folder();
 

@@ -1,7 +1,12 @@
 #include "softgpu/driver/modules.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
+
+#include "softgpu/driver/host_kernels.h"
+#include "softgpu/driver/ptx.h"
 
 namespace softgpu {
 namespace {
@@ -23,26 +28,40 @@ void pack(const KernelEntry& entry, Kernel& kernel) {
 
 CUresult Modules::load(const void* code, Library** out) {
   if (code == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  std::uint64_t magic = 0;
-  std::memcpy(&magic, code, sizeof magic);
-  if (magic != image_magic) return CUDA_ERROR_INVALID_IMAGE;
-  const auto& image = *static_cast<const Image*>(code);
   auto library = std::make_unique<Library>();
-  for (std::uint32_t i = 0; i < image.count; ++i) {
-    const KernelEntry& entry = image.kernels[i];
-    auto kernel = std::make_unique<Kernel>();
-    kernel->entry = &entry;
-    kernel->name = names_.insert(entry.name).first->c_str();
-    kernel->library = library.get();
-    kernel->function.kernel = kernel.get();
-    pack(entry, *kernel);
-    handles_.emplace(kernel.get(), kernel.get());
-    handles_.emplace(&kernel->function, kernel.get());
-    library->kernels.emplace(entry.name, std::move(kernel));
+  // Text may be shorter than a magic number.
+  if (is_ptx(static_cast<const char*>(code))) {
+    const auto entries = ptx_entries(static_cast<const char*>(code));
+    if (!entries) return CUDA_ERROR_INVALID_PTX;
+    for (const PtxEntry& entry : *entries) {
+      if (const KernelEntry* const host = host_kernel(entry)) {
+        add(*host, *library);
+      } else {
+        fmt::print(stderr, "softgpu: no host function for the kernel {} with its parameters\n", entry.name);
+      }
+    }
+  } else {
+    std::uint64_t magic = 0;
+    std::memcpy(&magic, code, sizeof magic);
+    if (magic != image_magic) return CUDA_ERROR_INVALID_IMAGE;
+    const auto& image = *static_cast<const Image*>(code);
+    for (std::uint32_t i = 0; i < image.count; ++i) add(image.kernels[i], *library);
   }
   *out = library.get();
   libraries_.emplace(library.get(), std::move(library));
   return CUDA_SUCCESS;
+}
+
+void Modules::add(const KernelEntry& entry, Library& library) {
+  auto kernel = std::make_unique<Kernel>();
+  kernel->entry = &entry;
+  kernel->name = names_.insert(entry.name).first->c_str();
+  kernel->library = &library;
+  kernel->function.kernel = kernel.get();
+  pack(entry, *kernel);
+  handles_.emplace(kernel.get(), kernel.get());
+  handles_.emplace(&kernel->function, kernel.get());
+  library.kernels.emplace(entry.name, std::move(kernel));
 }
 
 bool Modules::unload(Library* library) {

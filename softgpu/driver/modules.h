@@ -36,7 +36,8 @@ struct Library {
 
 class Modules {
  public:
-  // `code`: a softgpu::Image. CUDA_ERROR_INVALID_IMAGE where it is none.
+  // `code`: a softgpu::Image, or PTX text, whose kernels are those that have a host function
+  // (host_kernels.h). CUDA_ERROR_INVALID_IMAGE where it is neither, CUDA_ERROR_INVALID_PTX.
   CUresult load(const void* code, Library** out);
   bool unload(Library* library);
   bool known(Library* library) const { return libraries_.count(library) != 0; }
@@ -44,6 +45,8 @@ class Modules {
   Kernel* kernel(const void* handle) const;
 
  private:
+  void add(const KernelEntry& entry, Library& library);
+
   std::map<Library*, std::unique_ptr<Library>> libraries_;
   std::map<const void*, Kernel*> handles_;
   std::set<std::string> names_;

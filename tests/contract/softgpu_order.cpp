@@ -184,6 +184,54 @@ TEST(SoftgpuOrder, LaunchesTakeEveryForm) {
   });
 }
 
+TEST(SoftgpuOrder, KernelsOfPtxTextAreTheHostFunctionsOfTheirNames) {
+  ON_DEVICE(small, "no host function for the kernel unheard_of .*for the kernel memory_digest with", {
+    CUmodule module = nullptr;
+    CUfunction function = nullptr;
+    EXPECT_EQ(cuModuleLoadData(&module, ".version 7.0 .entry cut_off(.param .u64 a"), CUDA_ERROR_INVALID_PTX);
+    ASSERT_EQ(cuModuleLoadData(&module,
+                               "// text\n.version 7.0\n.target sm_60 /* one\n two */\n"
+                               ".visible .entry memory_digest(.param .u64 from,\n  .param .b8 size[8],"
+                               "  .param .align 4 .b32 result[2]) { ret; }\n"
+                               ".entry unheard_of() { ret; }\n"),
+              CUDA_SUCCESS);
+    EXPECT_EQ(cuModuleGetFunction(&function, module, "unheard_of"), CUDA_ERROR_NOT_FOUND);
+    ASSERT_EQ(cuModuleGetFunction(&function, module, "memory_digest"), CUDA_SUCCESS);
+    const CUdeviceptr a = allocate(4096);
+    ASSERT_EQ(cuMemsetD8(a, 1, 4096), CUDA_SUCCESS);
+    CUdeviceptr from = a;
+    CUdeviceptr result = a + 2048;
+    std::uint64_t bytes = 1024;
+    void* params[] = {&from, &bytes, &result};
+    EXPECT_EQ(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, params, nullptr), CUDA_SUCCESS);
+    std::uint64_t sum = 0;
+    EXPECT_EQ(cuMemcpyDtoH(&sum, result, 8), CUDA_SUCCESS);
+    EXPECT_NE(sum, 0x0101010101010101u);
+    ASSERT_EQ(cuModuleLoadData(&module, ".version 7.0 .entry memory_digest(.param .u32 other) { ret; }"),
+              CUDA_SUCCESS);
+    EXPECT_EQ(cuModuleGetFunction(&function, module, "memory_digest"), CUDA_ERROR_NOT_FOUND);
+  });
+}
+
+TEST(SoftgpuOrder, HostFunctionsOfPtxKernelsAreCheckedLikeOthers) {
+  ON_DEVICE(small, "out-of-bounds.*memory_digest", {
+    CUmodule module = nullptr;
+    CUfunction function = nullptr;
+    ASSERT_EQ(
+        cuModuleLoadData(&module,
+                         ".version 7.0 .entry memory_digest(.param .u64 a, .param .u64 b, .param .u64 c) {}"),
+        CUDA_SUCCESS);
+    ASSERT_EQ(cuModuleGetFunction(&function, module, "memory_digest"), CUDA_SUCCESS);
+    CUdeviceptr from = allocate(4096);
+    CUdeviceptr result = from;
+    ASSERT_EQ(cuMemsetD8(from, 1, 4096), CUDA_SUCCESS);
+    std::uint64_t bytes = 8192;
+    void* params[] = {&from, &bytes, &result};
+    (void)cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, params, nullptr);
+    EXPECT_NE(cuCtxSynchronize(), CUDA_SUCCESS);
+  });
+}
+
 TEST(SoftgpuOrder, ContextsAreStacked) {
   ON_DEVICE(small, "", {
     CUcontext own = nullptr, current = nullptr, popped = nullptr;

@@ -142,6 +142,15 @@ FAKE CUresult cuEventRecord(CUevent, CUstream) {
 FAKE CUresult cuEventSynchronize(CUevent) {
   return CUDA_SUCCESS;
 }
+FAKE CUresult cuModuleLoadData(CUmodule*, const void*) {
+  return CUDA_ERROR_INVALID_IMAGE;
+}
+FAKE CUresult cuModuleGetFunction(CUfunction*, CUmodule, const char*) {
+  return CUDA_ERROR_NOT_FOUND;
+}
+FAKE CUresult cuMemsetD32Async(CUdeviceptr, unsigned int, size_t, CUstream) {
+  return CUDA_SUCCESS;
+}
 FAKE CUresult cuMemcpyDtoHAsync_v2(void*, CUdeviceptr, size_t bytes, CUstream) {
   note("cuMemcpyDtoHAsync_v2 %zu", bytes);
   return CUDA_SUCCESS;

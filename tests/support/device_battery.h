@@ -5,8 +5,11 @@
 
 #include <cstring>
 #include <memory>
+#include <random>
+#include <utility>
 
 #include "core/device.h"
+#include "core/digest.h"
 
 namespace pooch::test {
 
@@ -74,6 +77,39 @@ TEST_P(DeviceBattery, CopiesOutWhatWasCopiedIn) {
   EXPECT_EQ(std::memcmp(host_, host_ + 2 * page, 2 * page), 0);
   ASSERT_TRUE(device_->unmap(base_, 2 * page));
   ASSERT_TRUE(device_->destroy(handle));
+}
+
+// Against the definition: a whole grid, a few words, tails, beginnings that are not aligned, two mappings.
+TEST_P(DeviceBattery, DigestsAreThoseOfTheDefinition) {
+  const PhysicalHandle first = *device_->create(page), second = *device_->create(page);
+  back(base_, first);
+  back(base_ + page, second);
+  std::mt19937_64 random(5);
+  for (std::uint64_t i = 0; i < 2 * page / 8; ++i) {
+    const std::uint64_t word = random();
+    std::memcpy(host_ + 8 * i, &word, sizeof word);
+  }
+  ASSERT_TRUE(device_->copy_in(base_, host_, page, stream_));
+  ASSERT_TRUE(device_->copy_in(base_ + page, host_ + page, page, stream_));
+  const Address result = base_ + 2 * page;
+  const PhysicalHandle third = *device_->create(page);
+  back(result, third);
+  std::byte* const answer = host_ + 3 * page;
+  const std::pair<std::uint64_t, std::uint64_t> pieces[] = {
+      {0, 2 * page}, {0, 8},    {8, 8 * 1001}, {16, 13},
+      {0, 1},        {3, 1000}, {page - 4, 8}, {4, 2 * page - 4 - 3}};
+  for (const auto& [offset, bytes] : pieces) {
+    Digest digest;
+    ASSERT_TRUE(device_->digest(base_ + offset, bytes, result, stream_));
+    ASSERT_TRUE(device_->copy_out(answer, result, sizeof digest, stream_));
+    finish(stream_);
+    std::memcpy(&digest, answer, sizeof digest);
+    EXPECT_EQ(digest, digest_of({host_ + offset, bytes})) << bytes << " bytes at " << offset;
+  }
+  for (const auto& [at, handle] : {std::pair{base_, first}, {base_ + page, second}, {result, third}}) {
+    ASSERT_TRUE(device_->unmap(at, page));
+    ASSERT_TRUE(device_->destroy(handle));
+  }
 }
 
 TEST_P(DeviceBattery, TwoAddressesOfOneHandleShowTheSameBytesOnceOrdered) {

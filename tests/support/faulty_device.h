@@ -70,6 +70,9 @@ class FaultyDevice final : public Device {
     last_in_bytes_ = bytes;
     return inner_.copy_in(to, from, bytes, stream);
   }
+  Status digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) override {
+    return inner_.digest(from, bytes, result, stream);
+  }
 
  private:
   bool strikes(Fault kind) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/digest.h"
+
 namespace pooch::test {
 
 Status LazyDevice::complain(std::string what) {
@@ -227,6 +229,23 @@ Status LazyDevice::copy_out(std::byte* to, Address from, std::uint64_t bytes, St
 Status LazyDevice::copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) {
   launch(stream, [=, this] {
     if (std::byte* target = translate(to, bytes)) std::memcpy(target, from, bytes);
+  });
+  return Done{};
+}
+
+// What lies behind one address after another: it may be several mappings.
+Status LazyDevice::digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) {
+  launch(stream, [=, this] {
+    std::vector<std::byte> content;
+    while (content.size() < bytes) {
+      const std::uint64_t left = bytes - content.size();
+      const std::uint64_t piece = std::min(left, 2 * MiB - raw(from + content.size()) % (2 * MiB));
+      const std::byte* source = translate(from + content.size(), piece);
+      if (source == nullptr) return;
+      content.insert(content.end(), source, source + piece);
+    }
+    const Digest made = digest_of(content);
+    if (std::byte* target = translate(result, sizeof made)) std::memcpy(target, &made, sizeof made);
   });
   return Done{};
 }

@@ -63,6 +63,7 @@ class LazyDevice : public Device {
   Result<bool> capturing(StreamHandle /*stream*/) override { return false; }
   Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override;
   Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) override;
+  Status digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) override;
 
  private:
   using Flag = std::shared_ptr<bool>;

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 
 #include "core/bytes.h"
 #include "core/config.h"
+#include "core/digest.h"
 #include "core/ids.h"
 #include "core/summary.h"
 
@@ -57,6 +60,22 @@ TEST(Config, BadValuesNameVariableValueAndWhatIsAccepted) {
   EXPECT_FALSE(config_of({{"POOCH_MEMORY_CAP", "0"}}));
   EXPECT_FALSE(config_of({{"POOCH_HOST_MEMORY", "-3"}}));
   EXPECT_FALSE(config_of({{"POOCH_LOG", "chatty"}}));
+}
+
+TEST(Digest, DependsOnEveryByteAndItsPlace) {
+  std::array<std::byte, 100> memory;
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = std::byte(i);
+  const Digest whole = digest_of(memory);
+  EXPECT_EQ(whole, (Digest{{0x3a7ae176c5e07242, 0x885643881b7176bf}})) << "as in digest_ptx.py";
+  for (std::byte& byte : memory) {
+    byte ^= std::byte{16};
+    const Digest other = digest_of(memory);
+    EXPECT_NE(other.sums[0], whole.sums[0]);
+    EXPECT_NE(other.sums[1], whole.sums[1]);
+    byte ^= std::byte{16};
+  }
+  std::swap_ranges(memory.begin(), memory.begin() + 8, memory.begin() + 48);
+  EXPECT_NE(digest_of(memory), whole) << "words have changed places";
 }
 
 TEST(Summary, SurvivesItsOwnJson) {

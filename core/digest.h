@@ -1,0 +1,43 @@
+// The digest of memory that proves replays: what Device::digest computes on the device. Two sums over 8-byte
+// words, each mixed with its index first, so that words may be taken in any order. Bytes beyond the last
+// whole word count as a word filled up with zeros; only digests of equally many bytes are compared.
+//
+// The same in three places: here, interpose/digest.ptx, softgpu/kernels/memory_digest.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace pooch {
+
+struct Digest {
+  std::uint64_t sums[2] = {0, 0};
+
+  // The finalizer of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014),
+  // and one more round of its kind for the second sum.
+  void add(std::uint64_t index, std::uint64_t word) {
+    std::uint64_t z = word ^ ((index + 1) * 0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    z ^= z >> 31;
+    sums[0] += z;
+    z = (z ^ (z >> 32)) * 0xD6E8FEB86659FD93;
+    sums[1] += z ^ (z >> 29);
+  }
+  friend bool operator==(const Digest&, const Digest&) = default;
+};
+
+inline Digest digest_of(std::span<const std::byte> memory) {
+  Digest digest;
+  for (std::size_t at = 0; at < memory.size(); at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, memory.data() + at, std::min<std::size_t>(8, memory.size() - at));
+    digest.add(at / 8, word);
+  }
+  return digest;
+}
+
+}  // namespace pooch
