@@ -24,6 +24,8 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("planned_iterations", s.planned_iterations);
   visit("plans_left", s.plans_left);
   visit("replays", s.replays);
+  visit("verified", s.verified);
+  visit("mismatches", s.mismatches);
   visit("unplanned_evictions", s.unplanned_evictions);
   visit("predicted_ms", s.predicted_ms);
   visit("actual_ms", s.actual_ms);

@@ -12,14 +12,17 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
                        double out_us_per_byte, std::unique_lock<std::mutex>& lock) {
   auto script = Script::compile(plan, known, out_us_per_byte);
   if (!script) return script.error();
-  Adopted adopted{std::make_unique<const Script>(std::move(*script)), known, plan.backing == Backing::alias};
+  Adopted adopted{
+      std::make_unique<const Script>(std::move(*script)), known, plan.backing == Backing::alias, 0, {}};
+  begin_trust(phase, adopted);
   // The old one may be what the layout is for.
   if (scripts_.contains(phase))
     if (const auto apart = dismantle(lock); !apart) return apart;
   if (script_ != nullptr && script_ == script_of(phase))
     if (const auto left = leave(lock); !left) return left;
+  const Script& taken = *adopted.script;
   scripts_.insert_or_assign(phase, std::move(adopted));
-  return Done{};
+  return prepare_verification(taken, lock);
 }
 
 void Executor::refresh(tracker::PhaseIndex phase, const KnownPhase& known) {
@@ -49,6 +52,7 @@ void Executor::enter(const tracker::Iterations::Where& where, const Script& scri
   kept_.clear();
   pending_.clear();
   slot_ranges_.resize(script.slots().size(), nullptr);
+  parts_.verification.begin(followed()->trust, script.plan().host_bytes);
   // The phase turned out to be another one than was expected: what its ops so far touched.
   const tracker::StepIndex now = parts_.tracker.steps();
   from_the_start_ = now == start;
@@ -81,10 +85,12 @@ Status Executor::leave(std::unique_lock<std::mutex>& lock) {
   log::info("the plan of phase {} is left at op {}", script_->plan().phase, parts_.tracker.steps() - start_);
   pending_.clear();
   if (const auto apart = dismantle(lock); !apart) return apart;
-  for (std::uint32_t i = next_replay_; i < script_->replays().size() && dropped_ > 0; ++i) {
-    const auto kept = kept_.find(script_->replays()[i].position);
+  const Script* const script = script_;
+  for (std::uint32_t i = next_replay_; i < script->replays().size() && dropped_ > 0; ++i) {
+    const auto kept = kept_.find(script->replays()[i].position);
     if (kept == kept_.end()) continue;
     if (const auto made = replay(i, kept->second.stream, lock); !made) return made;
+    if (script_ != script) return Done{};  // another thread has left it
   }
   stop_following();
   return Done{};
@@ -93,6 +99,7 @@ Status Executor::leave(std::unique_lock<std::mutex>& lock) {
 void Executor::stop_following() {
   counts_.unplanned = parts_.placement.fallbacks() - fallbacks_before_;
   script_ = nullptr;
+  parts_.verification.end();
   nvtx_iterations_.end();
 }
 
@@ -127,6 +134,7 @@ Result<std::optional<std::int32_t>> Executor::before(const tracker::Op& op, Stre
                                                      std::unique_lock<std::mutex>& lock) {
   using Position = std::optional<std::int32_t>;
   if (scripts_.empty()) return Position{};
+  if (const auto compared = settle_comparisons(lock); !compared) return compared.error();
   if (!op.step) {
     if (dropped_ > 0 && touches_dropped(op.operands))
       if (const auto left = leave(lock); !left) return left.error();
@@ -149,6 +157,9 @@ Result<std::optional<std::int32_t>> Executor::before(const tracker::Op& op, Stre
       clock_.interrupt();
       return Position{};
     }
+    if (script_ == nullptr)
+      if (const auto prepared = prepare_verification(*wanted, lock); !prepared) return prepared.error();
+    if (parts_.tracker.steps() != steps) continue;
     if (script_ == nullptr) enter(*where, *wanted, stream);
     const auto position = static_cast<std::int32_t>(parts_.tracker.steps() - start_);
     const tracker::StepIndex now = parts_.tracker.steps();
@@ -169,6 +180,7 @@ Status Executor::act_before(std::int32_t position, const tracker::Op& op, Stream
       if (const auto fetched = fetch_pending({}, lock); !fetched) return fetched;
     } else {
       next_replay_ = action.subject + 1;
+      fetch_refused(script->replays()[action.subject]);
       if (const auto made = replay(action.subject, stream, lock); !made) return made;
     }
   }
@@ -305,7 +317,11 @@ bool Executor::can_be_made_again(const ScriptMap& map) const {
 Status Executor::drop(std::uint32_t map) {
   Bound& bound = maps_[map];
   if (bound.range == nullptr) return Done{};
-  if (!can_be_made_again(script_->maps()[map])) return evict(map);
+  if (refused(map) || !can_be_made_again(script_->maps()[map])) return evict(map);
+  if (const auto noted =
+          parts_.verification.dropping(map, script_->names()[map], *bound.range, extents_made(map));
+      !noted)
+    return noted;
   bound.dropped = true;
   ++dropped_;
   for (Chunk& chunk : bound.range->chunks) {
@@ -348,8 +364,10 @@ bool Executor::feeds_dropped(AllocationId allocation) const {
 
 Status Executor::freeing(const Range& range, AllocationId allocation, std::unique_lock<std::mutex>& lock) {
   if (script_ != nullptr) {
-    for (Bound& bound : maps_) {
+    for (std::size_t map = 0; map < maps_.size(); ++map) {
+      Bound& bound = maps_[map];
       if (bound.allocation != allocation || bound.range == nullptr) continue;
+      parts_.verification.forget(static_cast<std::uint32_t>(map));
       if (bound.dropped) --dropped_;
       bound = {};
     }

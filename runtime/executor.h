@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,7 @@
 #include "runtime/script.h"
 #include "runtime/stream_order.h"
 #include "runtime/trace.h"
+#include "runtime/verification.h"
 #include "tracker/tracker.h"
 
 namespace pooch::runtime {
@@ -62,6 +64,7 @@ class Executor {
     AddressSpace& temporaries;  // addresses for the temporary memory of replays
     const tracker::Tracker& tracker;
     Device& device;
+    Verification& verification;
   };
   explicit Executor(const Parts& parts)
       : parts_(parts),
@@ -133,6 +136,7 @@ class Executor {
     KnownPhase known;
     bool alias = false;           // to be had in alias mode
     std::uint64_t shortfall = 0;  // bytes that its layout lacked
+    MapTrust trust;
   };
   const Script* script_of(tracker::PhaseIndex phase) const;
   Status idle(std::unique_lock<std::mutex>& lock);
@@ -166,12 +170,25 @@ class Executor {
   Status replay(std::uint32_t index, StreamHandle stream, std::unique_lock<std::mutex>& lock);
   Result<Address> slot_address(std::uint32_t slot);
   Status end_slots(const ScriptReplay& replay);
-  void settle_restored(std::uint32_t index);
+  Status settle_restored(std::uint32_t index);
+
+  // executor_verify.cpp
+  void begin_trust(tracker::PhaseIndex phase, Adopted& adopted);
+  Adopted* followed();
+  Status prepare_verification(const Script& script, std::unique_lock<std::mutex>& lock);
+  Verification::Extents extents_made(std::uint32_t map) const;
+  Status settle_comparisons(std::unique_lock<std::mutex>& lock);
+  void give_up();
+  void refuse(std::uint32_t map);
+  bool refused(std::uint32_t map);
+  bool leaves_alone(const ScriptReplay& step);
+  void fetch_refused(const ScriptReplay& step);
 
   Parts parts_;
   IterationClock clock_;
   std::uint64_t planned_peak_ = 0;  // bytes
   std::map<tracker::PhaseIndex, Adopted> scripts_;
+  std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused_buffers_;  // not to be dropped
   AliasMode alias_;
 
   // Of the iteration that follows a plan.

@@ -42,7 +42,7 @@ Status Executor::end_slots(const ScriptReplay& step) {
 Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lock<std::mutex>& lock) {
   const ScriptReplay& step = script_->replays()[index];
   const auto found = kept_.find(step.position);
-  if (!serves_dropped(step) || found == kept_.end()) {
+  if (!serves_dropped(step) || leaves_alone(step) || found == kept_.end()) {
     return end_slots(step);
   }
   const Kept& kept = found->second;
@@ -84,12 +84,13 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lo
   parts_.residency.used(uses_, *mark, parts_.placement.clock());
   for (const ChunkUse& use : uses_)
     if (use.changes && use.chunk->occupied > 0) use.chunk->live = true;
-  settle_restored(index);
-  return end_slots(step);
+  if (const auto restored = settle_restored(index); !restored) return restored;
+  if (const auto ended = end_slots(step); !ended) return ended;
+  return settle_comparisons(lock);
 }
 
 // A map is back when the last replay has written into it.
-void Executor::settle_restored(std::uint32_t index) {
+Status Executor::settle_restored(std::uint32_t index) {
   for (const std::uint32_t map : script_->replays()[index].restores) {
     if (!maps_[map].dropped) continue;
     const auto& chain = script_->maps()[map].chain;
@@ -100,7 +101,10 @@ void Executor::settle_restored(std::uint32_t index) {
     if (more) continue;
     maps_[map].dropped = false;
     --dropped_;
+    const Kept& kept = kept_.at(script_->replays()[index].position);
+    if (const auto noted = parts_.verification.restored(map, kept.function); !noted) return noted;
   }
+  return Done{};
 }
 
 }  // namespace pooch::runtime

@@ -324,6 +324,19 @@ void Residency::drop_host_copy(Chunk& chunk) {
   chunk.host_valid = false;
 }
 
+std::pair<HostSlot, Mark> Residency::take_copy(Chunk& chunk) {
+  chunk.host_valid = false;
+  return {std::exchange(chunk.slot, {}), chunk.slot_use};
+}
+
+Status Residency::put_back(Chunk& chunk, HostSlot slot, Mark last_use) {
+  drop_host_copy(chunk);
+  chunk.slot = std::move(slot);
+  chunk.slot_use = last_use;
+  chunk.host_valid = true;
+  return fetch(chunk);
+}
+
 void Residency::add_mapped(Chunk& chunk) {
   chunk.mapped_index = static_cast<std::uint32_t>(mapped_.size());
   mapped_.push_back(&chunk);

@@ -149,6 +149,10 @@ class Residency {
 
   // Gives up the host copy of a resident chunk.
   void drop_host_copy(Chunk& chunk);
+  // Hands it over, with the last copy from or to it, instead.
+  std::pair<HostSlot, Mark> take_copy(Chunk& chunk);
+  // Makes a copy that was handed over the content of a resident chunk, whose work has finished.
+  Status put_back(Chunk& chunk, HostSlot slot, Mark last_use);
 
   std::uint64_t evictions() const { return evictions_; }
 

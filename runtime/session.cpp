@@ -63,10 +63,13 @@ Status Session::Impl::start() {
   demand.emplace(device, order, pool, host, *residency, config.policy);
   departures.emplace(device, order, pool, *residency);
   placement.emplace(limits, pool, *residency, *departures, *demand);
-  executor.emplace(
-      Executor::Parts{order, pool, *residency, *departures, *placement, temporaries, tracker, device});
+  verification.emplace(config.verify, limits.host_budget,
+                       Verification::Parts{device, order, *residency, host, *placement, temporaries});
+  executor.emplace(Executor::Parts{order, pool, *residency, *departures, *placement, temporaries, tracker,
+                                   device, *verification});
   placement->set_last_resort([this](std::unique_lock<std::mutex>& held) -> Result<bool> {
-    if (!executor->aliased()) return false;
+    const bool given_up = verification->give_up_memory();
+    if (!executor->aliased()) return given_up;
     if (const auto apart = executor->dismantle(held); !apart) return apart.error();
     return true;
   });
@@ -178,8 +181,10 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   const auto position = s.executor->before(w.op, call.stream, lock);
   if (!position) {
     lock.unlock();
-    log::error("{}: {}; the call fails rather than go on with a doubtful value", call.function,
-               position.error().message);
+    // Said once: after it every call fails for the same reason.
+    if (!s.doubt_reported.exchange(true))
+      log::error("{}: {}; the call fails rather than go on with a doubtful value", call.function,
+                 position.error().message);
     return out_of_memory;
   }
   Status ready = Done{};

@@ -20,6 +20,7 @@
 #include "runtime/session.h"
 #include "runtime/stream_order.h"
 #include "runtime/trace.h"
+#include "runtime/verification.h"
 #include "tracker/tracker.h"
 
 namespace pooch::runtime {
@@ -97,6 +98,7 @@ struct Session::Impl {
   std::optional<Demand> demand;
   std::optional<Departures> departures;
   std::optional<Placement> placement;
+  std::optional<Verification> verification;
   std::optional<Executor> executor;
   Profiler profiler;
   std::optional<Planning> planning;
@@ -110,7 +112,7 @@ struct Session::Impl {
   std::uint64_t free_at_start = 0;     // device bytes free when the session opened
   std::uint64_t measured_peak = 0, passed_since_growth = 0;
   std::vector<LinkSample> link;
-  std::atomic<bool> failure_reported{false}, full_reported{false};
+  std::atomic<bool> failure_reported{false}, full_reported{false}, doubt_reported{false};
 };
 
 }  // namespace pooch::runtime

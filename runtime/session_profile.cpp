@@ -101,6 +101,8 @@ Summary Session::summary() const {
   summary.planned_iterations = s.executor->counts().planned_iterations;
   summary.plans_left = s.executor->counts().left;
   summary.replays = s.executor->counts().replays;
+  summary.verified = s.verification->counts().verified;
+  summary.mismatches = s.verification->counts().mismatches;
   summary.unplanned_evictions = s.executor->counts().unplanned;
   if (const auto pace = impl_->executor->pace()) {
     summary.predicted_ms = pace->predicted_ms;

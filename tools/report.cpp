@@ -34,6 +34,9 @@ std::string summary_text(const Summary& s) {
     text += fmt::format("pooch: {:.1f} ms per planned iteration, {:.1f} predicted; peak {}, {} predicted\n",
                         *s.actual_ms, *s.predicted_ms, format_bytes(s.planned_peak_bytes.value_or(0)),
                         format_bytes(s.predicted_peak_bytes.value_or(0)));
+  if (s.verified > 0)
+    text += fmt::format("pooch: {} replays, {} maps compared, {} mismatches\n", s.replays, s.verified,
+                        s.mismatches);
   text += fmt::format("pooch: {} evictions, {} out, {} in, {} VMM calls, {} host waits\n", s.evictions,
                       format_bytes(s.bytes_out), format_bytes(s.bytes_in), s.vmm_calls, s.host_waits);
   return text;

@@ -1,0 +1,100 @@
+"""What replays make is compared with what was dropped: right ones pass, wrong ones never reach the losses.
+
+usage: verified.py BUILD_FOLDER WRONG_REPLAY_LIBRARY
+"""
+import sys
+import tempfile
+import unittest
+
+from runs import MIB, TRAIN, run
+
+COMPUTE = "soft:v100-pcie3:compute"
+WRONG = sys.argv[2]
+ITERATIONS = 11
+LATER = 40  # of the replays: in the third iteration of the plan, or behind it
+
+
+class Verified(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cache = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.cache.cleanup)
+        cls.in_core = cls.train("--no-pooch")
+
+    @classmethod
+    def train(cls, *options, device=COMPUTE, more=(), **env):
+        command = [TRAIN, "--network", "digits", "--iterations", str(ITERATIONS), "--json", *more]
+        return run(device, command, *options,
+                   env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cls.cache.name, "POOCH_POLICY": "superneurons", **env})
+
+    def planned(self, **env):
+        return self.train("--memory", "140MiB", **env)
+
+    def spoilt(self, number, **env):
+        return self.planned(LD_PRELOAD=WRONG, WRONG_REPLAY=str(number), WRONG_REPLAY_EVER="1", **env)
+
+    def check(self, done):
+        self.assertEqual(done.status, 0, done.err)
+        self.assertEqual(done.device["violations"], [], done.err)
+        self.assertNotIn("softgpu:", done.err)
+        self.assertLessEqual(done.device["peak_bytes"], 140 * MIB)
+
+    def test_right_replays_pass(self):
+        compared = {}
+        for how, backing in (("sample", "remap"), ("all", "remap"), ("all", "alias")):
+            with self.subTest(how=how, backing=backing):
+                done = self.planned(POOCH_VERIFY=how, POOCH_BACKING=backing)
+                self.check(done)
+                self.assertEqual(done.losses, self.in_core.losses)
+                self.assertEqual(done.summary["mismatches"], 0)
+                self.assertGreater(done.summary["replays"], 50)
+                compared[how, backing] = done.summary["verified"]
+        self.assertGreater(compared["sample", "remap"], 30, "two iterations of all maps")
+        self.assertGreater(compared["all", "remap"], compared["sample", "remap"] + 30)
+        self.assertEqual(compared["all", "alias"], compared["all", "remap"])
+
+    def test_nothing_differs_where_no_memory_is_touched(self):
+        done = self.train("--memory", "140MiB", device="soft:v100-pcie3:timing", POOCH_VERIFY="all")
+        self.check(done)
+        self.assertEqual(done.summary["mismatches"], 0)
+        self.assertGreater(done.summary["verified"], 50)
+
+    def test_an_early_mismatch_is_put_right_and_the_map_is_swapped(self):
+        for backing in ("remap", "alias"):
+            with self.subTest(backing=backing):
+                done = self.spoilt(1, POOCH_BACKING=backing)
+                self.check(done)
+                self.assertEqual(done.losses, self.in_core.losses)
+                # Every replay of it would be wrong: there is no second one.
+                self.assertEqual(done.summary["mismatches"], 1, done.err)
+                self.assertRegex(done.err, r"pooch: warning: [\w.]+, made again by cudnnActivationForward, is not what it "
+                                           r"was; its copy is put back, and it is swapped from now on\n")
+                self.assertGreater(done.summary["replays"], 20)
+
+    def test_a_later_mismatch_fails_the_call(self):
+        for how in ("sample", "all"):
+            with self.subTest(how=how):
+                done = self.spoilt(LATER, POOCH_VERIFY=how)
+                self.assertNotEqual(done.status, 0)
+                self.assertEqual(done.summary["mismatches"], 1)
+                self.assertGreaterEqual(done.summary["planned_iterations"], 2)
+                self.assertEqual(done.device["violations"], [], done.err)
+                lines = [line for line in done.pooch_lines() if "error" in line]
+                self.assertEqual(len(lines), 1, done.err)
+                self.assertRegex(lines[0], r"pooch: error: \w+: [\w.]+, made again by cudnnActivationForward, is not what it "
+                                           r"was; the call fails rather than go on with a doubtful value")
+                self.assertIn("CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", done.err, "the library's own error")
+                # What was trained before is right.
+                self.assertEqual(done.losses[:-1], self.in_core.losses[:len(done.losses) - 1])
+                self.assertLess(len(done.losses), len(self.in_core.losses))
+
+    def test_the_fault_is_one(self):
+        done = self.spoilt(1, POOCH_VERIFY="off")
+        self.check(done)
+        self.assertEqual(len(done.losses), len(self.in_core.losses))
+        self.assertNotEqual(done.losses, self.in_core.losses)
+        self.assertEqual(done.summary["verified"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
