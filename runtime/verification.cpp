@@ -92,10 +92,12 @@ void Verification::begin(MapTrust& trust, std::uint64_t host_bytes) {
   end();
   trust_ = &trust;
   host_bytes_ = host_bytes;
+  trust.sampling = ++trust.iterations % sample_interval == 0;
+  if (!trust.sampling) return;
   const auto maps = static_cast<std::uint32_t>(trust.dropped.size());
   for (std::uint32_t step = 0; step < maps; ++step) {
-    trust.sampled = (trust.sampled + 1) % maps;
-    if (trust.dropped[trust.sampled] && !trust.refused[trust.sampled]) break;
+    trust.turn = (trust.turn + 1) % maps;
+    if (trust.dropped[trust.turn] && !trust.refused[trust.turn]) break;
   }
 }
 
@@ -132,7 +134,7 @@ bool Verification::proven(std::uint32_t map) const {
 
 bool Verification::wants(std::uint32_t map) const {
   if (!on() || !working_ || !ready_ || trust_ == nullptr || failure_) return false;
-  return how_ == Verify::all || !proven(map) || trust_->sampled == map;
+  return how_ == Verify::all || !proven(map) || (trust_->sampling && trust_->turn == map);
 }
 
 // --- digests and copies

@@ -7,7 +7,7 @@
 //                     none: failure(), for good -- nothing goes on with a doubtful value
 //
 // Maps are proven in the first two iterations of every plan that is adopted, whatever it was made of. Later
-// `sample` compares one map per iteration, in turn, `all` every map, both by digest alone.
+// `sample` compares one map in every eighth iteration, in turn, `all` every map, both by digest alone.
 //
 // Work of its own goes into one stream, so one pair of words on the device serves all digests. The session's
 // mutex guards it.
@@ -39,11 +39,16 @@ struct MapTrust {
   std::vector<std::uint8_t> compared;  // times that it was equal, up to what proves it
   std::vector<bool> dropped;           // the plan drops it
   std::vector<bool> refused;           // it is not to be dropped
-  std::uint32_t sampled = 0;           // compared in the iteration at hand
+  std::uint64_t iterations = 0;        // that have followed the plan
+  std::uint32_t turn = 0;              // the map that was sampled last
+  bool sampling = false;               // it is compared in the iteration at hand
 };
 
 class Verification {
  public:
+  // A comparison makes the host wait for the device, and what it would have sent ahead comes late.
+  static constexpr std::uint64_t sample_interval = 8;
+
   struct Parts {
     Device& device;
     StreamOrder& order;

@@ -22,16 +22,16 @@ class Verified(unittest.TestCase):
         cls.in_core = cls.train("--no-pooch")
 
     @classmethod
-    def train(cls, *options, device=COMPUTE, more=(), **env):
-        command = [TRAIN, "--network", "digits", "--iterations", str(ITERATIONS), "--json", *more]
+    def train(cls, *options, device=COMPUTE, iterations=ITERATIONS, **env):
+        command = [TRAIN, "--network", "digits", "--iterations", str(iterations), "--json"]
         return run(device, command, *options,
                    env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cls.cache.name, "POOCH_POLICY": "superneurons", **env})
 
-    def planned(self, **env):
-        return self.train("--memory", "140MiB", **env)
+    def planned(self, **more):
+        return self.train("--memory", "140MiB", **more)
 
-    def spoilt(self, number, **env):
-        return self.planned(LD_PRELOAD=WRONG, WRONG_REPLAY=str(number), WRONG_REPLAY_EVER="1", **env)
+    def spoilt(self, number, **more):
+        return self.planned(LD_PRELOAD=WRONG, WRONG_REPLAY=str(number), **more)
 
     def check(self, done):
         self.assertEqual(done.status, 0, done.err)
@@ -71,22 +71,29 @@ class Verified(unittest.TestCase):
                                            r"was; its copy is put back, and it is swapped from now on\n")
                 self.assertGreater(done.summary["replays"], 20)
 
+    def fails(self, done):
+        self.assertNotEqual(done.status, 0)
+        self.assertEqual(done.device["violations"], [], done.err)
+        self.assertEqual(done.summary["mismatches"], 1)
+        self.assertGreaterEqual(done.summary["planned_iterations"], 2)
+        lines = [line for line in done.pooch_lines() if "error" in line]
+        self.assertEqual(len(lines), 1, done.err)
+        self.assertRegex(lines[0], r"pooch: error: \w+: [\w.]+, made again by \w+, is not what it was; the call fails "
+                                   r"rather than go on with a doubtful value")
+        self.assertIn("CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", done.err, "the library's own error")
+
     def test_a_later_mismatch_fails_the_call(self):
-        for how in ("sample", "all"):
-            with self.subTest(how=how):
-                done = self.spoilt(LATER, POOCH_VERIFY=how)
-                self.assertNotEqual(done.status, 0)
-                self.assertEqual(done.summary["mismatches"], 1)
-                self.assertGreaterEqual(done.summary["planned_iterations"], 2)
-                self.assertEqual(done.device["violations"], [], done.err)
-                lines = [line for line in done.pooch_lines() if "error" in line]
-                self.assertEqual(len(lines), 1, done.err)
-                self.assertRegex(lines[0], r"pooch: error: \w+: [\w.]+, made again by cudnnActivationForward, is not what it "
-                                           r"was; the call fails rather than go on with a doubtful value")
-                self.assertIn("CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", done.err, "the library's own error")
-                # What was trained before is right.
-                self.assertEqual(done.losses[:-1], self.in_core.losses[:len(done.losses) - 1])
-                self.assertLess(len(done.losses), len(self.in_core.losses))
+        done = self.spoilt(LATER, POOCH_VERIFY="all")
+        self.fails(done)
+        self.assertIn("made again by cudnnActivationForward", done.err)
+        # What was trained before is right.
+        self.assertEqual(done.losses[:-1], self.in_core.losses[:len(done.losses) - 1])
+        self.assertLess(len(done.losses), len(self.in_core.losses))
+
+    def test_sampling_finds_what_stays_wrong(self):
+        done = self.spoilt(LATER, POOCH_VERIFY="sample", WRONG_REPLAY_ALL="1", iterations=40)
+        self.fails(done)
+        self.assertLess(len(done.losses), 40)
 
     def test_the_fault_is_one(self):
         done = self.spoilt(1, POOCH_VERIFY="off")

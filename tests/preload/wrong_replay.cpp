@@ -1,7 +1,7 @@
 // Stands behind libpooch.so in LD_PRELOAD, between it and cuDNN, and spoils calls that are made again: those
 // in another handle than the first one that is seen, which is the program's. Of the replayed
-// cudnnActivationForward calls the one numbered WRONG_REPLAY (from 1) gets one wrong number into its output,
-// and where WRONG_REPLAY_EVER is set all the later ones with the same output do too.
+// cudnnActivationForward calls the one numbered WRONG_REPLAY (from 1) gets one wrong number into its output.
+// So do the later ones with the same output, or all later ones where WRONG_REPLAY_ALL is set.
 //
 // On the software GPU in compute mode alone: device memory is the process's own, and work is done when the
 // call returns.
@@ -29,12 +29,12 @@ long number(const char* variable) {
 bool strikes(cudnnHandle_t handle, const void* output) {
   static const cudnnHandle_t programs = handle;
   static const long wrong = number("WRONG_REPLAY");
-  static const bool ever = number("WRONG_REPLAY_EVER") != 0;
+  static const bool all = number("WRONG_REPLAY_ALL") != 0;
   static long replays = 0;
   static const void* spoilt = nullptr;
   if (handle == programs) return false;
   if (++replays == wrong) spoilt = output;
-  return replays == wrong || (ever && output == spoilt);
+  return replays >= wrong && (all || output == spoilt);
 }
 
 cudnnStatus_t activation(cudnnHandle_t handle, cudnnActivationDescriptor_t how, const void* alpha,
