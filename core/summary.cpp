@@ -35,6 +35,8 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("bytes_out", s.bytes_out);
   visit("bytes_in", s.bytes_in);
   visit("vmm_calls", s.vmm_calls);
+  visit("handles_created", s.handles_created);
+  visit("host_allocations", s.host_allocations);
   visit("host_waits", s.host_waits);
 }
 

@@ -50,4 +50,13 @@ Tensor Context::upload(const float* values, Shape shape) {
   return tensor;
 }
 
+std::vector<float> Context::download(const Tensor& tensor) {
+  std::vector<float> values(tensor.shape().count());
+  check(cudaMemcpyAsync(values.data(), tensor.data(), tensor.shape().bytes(), cudaMemcpyDeviceToHost,
+                        compute()),
+        "cudaMemcpyAsync to the host");
+  check(cudaStreamSynchronize(compute()), "cudaStreamSynchronize");
+  return values;
+}
+
 }  // namespace train

@@ -56,6 +56,8 @@ class Context {
   }
   // Copies host floats into a new tensor and waits for the copy.
   Tensor upload(const float* values, Shape shape);
+  // The floats of a packed tensor, when the compute stream has made them.
+  std::vector<float> download(const Tensor& tensor);
 
  private:
   cudnnTensorDescriptor_t descriptor(Shape shape, std::size_t image_stride);

@@ -62,6 +62,16 @@ void run_loop(const Options& options, const Trainers& trainers, int iterations, 
   }
 }
 
+void write_weights(const Options& options, const Trainers& trainers) {
+  if (options.weights_log.empty()) return;
+  TextLog log(options.weights_log);
+  for (const auto& trainer : trainers) {
+    trainer->write_weights(log);
+    if (const auto norm = trainer->gradient_norm())
+      log.write(owner(options, *trainer) + "gradient norm " + exact(*norm));
+  }
+}
+
 NetworkReport report_of(Trainer& trainer) {
   NetworkReport report;
   report.layers = trainer.layers();
@@ -97,6 +107,7 @@ Report run_training(const Options& options) {
   run_loop(options, trainers, report.iterations, stopwatch);
   report.milliseconds = stopwatch.median_milliseconds();
   report.need_bytes = context.memory.peak_bytes();
+  write_weights(options, trainers);
   double images = 0;
   for (const auto& trainer : trainers) {
     images += static_cast<double>(trainer->images());

@@ -98,10 +98,11 @@ Tensor Network::forward(Tensor images, bool training) {
   return std::move(values.back());
 }
 
-void Network::backward(Tensor gradient) {
+void Network::backward(Tensor gradient, const std::function<void(const Tensor&)>& halfway) {
   std::vector<Tensor> gradients(maps_.size());
   gradients.back() = std::move(gradient);
   for (int node = count_of_layers() - 1; node >= 0; --node) {
+    if (halfway && node == count_of_layers() / 2) halfway(gradients[node + 1]);
     std::vector<GradientSlot> slots;
     for (const int input : nodes_[node].inputs) {
       slots.push_back(maps_[input].wants_gradient ? &gradients[input] : nullptr);

@@ -1,6 +1,7 @@
 // A graph of layers over numbered feature maps.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,7 +39,8 @@ class Network {
   // when its last reader was submitted, unless a layer keeps it.
   Tensor forward(Tensor images, bool training);
   // `gradient`: of the last map; the weights' gradients are there afterwards. Follows a training forward.
-  void backward(Tensor gradient);
+  // `halfway` is called with the gradient that travels on from the middle layer.
+  void backward(Tensor gradient, const std::function<void(const Tensor&)>& halfway = {});
 
   std::vector<Parameter*> parameters() const;
   int count_of_layers() const { return static_cast<int>(nodes_.size()); }

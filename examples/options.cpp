@@ -123,6 +123,10 @@ void add_loop_options(CLI::App& app, LoopOptions& loop, std::string& alternate) 
       ->check(image_size)
       ->excludes(app.get_option("--input-size"))
       ->excludes(app.get_option("--input-width"));
+  app.add_option("--inspect-gradient", loop.inspect,
+                 "iteration (from 0) in the middle of whose backward pass the norm of the gradient is taken: "
+                 "an op that no other iteration has")
+      ->check(CLI::Range(0, 1 << 30));
   app.add_flag("--static-input", loop.static_input, "one batch, sent to the device once, for all iterations");
   app.add_option(
       "--iteration-log", loop.log,
@@ -170,6 +174,8 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
       ->capture_default_str();
   add_loop_options(app, options.loop, alternate);
   app.add_option("--loss-log", options.loss_log, "file for the losses, as exact hexadecimal numbers");
+  app.add_option("--weights-log", options.weights_log,
+                 "file for one line per parameter at the end: its name and a hash of its exact bits");
   app.add_option("--host-log", options.host_log,
                  "file for the processor time of every iteration on the host, in microseconds");
   app.add_option("--data", options.data, "folder of digits.csv.gz");

@@ -31,7 +31,8 @@ struct LoopOptions {
   int last_batch = 0;            // images of the last batch of an epoch; 0: as many as in the others
   std::vector<int> input_sizes;  // height and width, iteration by iteration; empty: always the network's
   bool static_input = false;
-  std::string log;  // file for one line per pass; empty: none
+  int inspect = -1;  // iteration; -1: none
+  std::string log;   // file for one line per pass; empty: none
 };
 
 struct Options {
@@ -45,6 +46,7 @@ struct Options {
   Algorithms algorithms;
   Memory::Kind allocation = Memory::Kind::stream_ordered;
   std::string loss_log;
+  std::string weights_log;
   std::string host_log;
   std::string data;  // empty: looked for beside the executable
   bool json = false;

@@ -149,6 +149,16 @@ std::optional<double> Trainer::test() {
   return static_cast<double>(right) / total;
 }
 
+void Trainer::write_weights(TextLog& log) {
+  for (const Parameter* parameter : network_.parameters()) {
+    const std::vector<float> values = context_.download(parameter->value);
+    const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+    for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+    log.write(fmt::format("{}/{} {:016x}", choice_.label, parameter->name, hash));
+  }
+}
+
 // The last pass of an epoch's last iteration has what is left.
 Shape Trainer::training_shape(std::int64_t pass) const {
   const LoopOptions& loop = options_.loop;
@@ -178,7 +188,10 @@ double Trainer::train_pass(bool step) {
   Tensor logits = network_.forward(std::move(batch.images), true);
   Tensor gradient = loss_.gradient(std::move(logits), batch.targets, options_.loop.accumulate);
   batch.targets.reset();
-  network_.backward(std::move(gradient));
+  if (step && iterations_ == options_.loop.inspect)
+    network_.backward(std::move(gradient), [this](const Tensor& passing) { inspect(passing); });
+  else
+    network_.backward(std::move(gradient));
   if (step) {
     sgd_.step();
     stopwatch_.lap();
@@ -188,6 +201,13 @@ double Trainer::train_pass(bool step) {
   finish_pass(step ? "train" : "accumulate", shape, algorithms);
   images_ += shape.n;
   return loss_.value(labels, shape.n);
+}
+
+void Trainer::inspect(const Tensor& gradient) {
+  float norm = std::numeric_limits<float>::quiet_NaN();
+  check(cublasSnrm2(context_.cublas(), static_cast<int>(gradient.shape().count()), gradient.data(), 1, &norm),
+        "cublasSnrm2");
+  gradient_norm_ = norm;
 }
 
 Tensor Trainer::predict(Batch batch) {

@@ -38,6 +38,8 @@ class Trainer {
   int layers() const { return network_.count_of_layers(); }
   double last_loss() const { return last_loss_; }
   std::optional<double> last_validation_loss() const { return last_validation_loss_; }
+  // Of the iteration that --inspect-gradient names.
+  std::optional<double> gradient_norm() const { return gradient_norm_; }
   // Trained with so far, counted once per pass.
   std::int64_t images() const { return images_; }
   // Full batches of training in one pass over the data; 0: endless.
@@ -52,11 +54,14 @@ class Trainer {
   double validate();
   // Digits: the share of right answers among the test images. Empty where the device computes nothing.
   std::optional<double> test();
+  // One line per parameter, with a hash of its bits.
+  void write_weights(TextLog& log);
 
  private:
   Shape training_shape(std::int64_t pass) const;
   void load_next();
   double train_pass(bool step);
+  void inspect(const Tensor& gradient);
   Tensor predict(Batch batch);
   void wait(const Batch& batch);
   void finish_pass(const char* word, Shape images, std::size_t algorithms_before);
@@ -80,7 +85,7 @@ class Trainer {
   int iterations_ = 0;
   std::int64_t images_ = 0;
   double last_loss_ = std::numeric_limits<double>::quiet_NaN();
-  std::optional<double> last_validation_loss_;
+  std::optional<double> last_validation_loss_, gradient_norm_;
 };
 
 }  // namespace train

@@ -2,6 +2,17 @@
 
 namespace pooch::runtime {
 
+Result<PhysicalHandle> CountingDevice::create(std::uint64_t bytes) {
+  vmm();
+  counters_.handles_created.fetch_add(1, std::memory_order_relaxed);
+  return inner_.create(bytes);
+}
+
+Result<std::byte*> CountingDevice::host_allocate(std::uint64_t bytes) {
+  counters_.host_allocations.fetch_add(1, std::memory_order_relaxed);
+  return inner_.host_allocate(bytes);
+}
+
 Status CountingDevice::synchronize(EventHandle event) {
   counters_.host_waits.fetch_add(1, std::memory_order_relaxed);
   return inner_.synchronize(event);

@@ -9,9 +9,11 @@
 namespace pooch::runtime {
 
 struct DeviceCounters {
-  std::atomic<std::uint64_t> vmm_calls{0};   // create, destroy, map, set_access, unmap
-  std::atomic<std::uint64_t> bytes_out{0};   // device to host
-  std::atomic<std::uint64_t> bytes_in{0};    // host to device
+  std::atomic<std::uint64_t> vmm_calls{0};  // create, destroy, map, set_access, unmap
+  std::atomic<std::uint64_t> handles_created{0};
+  std::atomic<std::uint64_t> host_allocations{0};  // page-locked
+  std::atomic<std::uint64_t> bytes_out{0};         // device to host
+  std::atomic<std::uint64_t> bytes_in{0};          // host to device
   std::atomic<std::uint64_t> host_waits{0};  // synchronize; waiting for everything is a promise of cudaFree's
 };
 
@@ -24,14 +26,14 @@ class CountingDevice final : public Device {
   Result<std::uint64_t> free_bytes() override { return inner_.free_bytes(); }
   Result<Address> reserve(std::uint64_t bytes) override { return inner_.reserve(bytes); }
   Status release(Address base, std::uint64_t bytes) override { return inner_.release(base, bytes); }
-  Result<PhysicalHandle> create(std::uint64_t bytes) override { return vmm(), inner_.create(bytes); }
+  Result<PhysicalHandle> create(std::uint64_t bytes) override;
   Status destroy(PhysicalHandle handle) override { return vmm(), inner_.destroy(handle); }
   Status map(Address at, std::uint64_t bytes, PhysicalHandle handle) override {
     return vmm(), inner_.map(at, bytes, handle);
   }
   Status set_access(Address at, std::uint64_t bytes) override { return vmm(), inner_.set_access(at, bytes); }
   Status unmap(Address at, std::uint64_t bytes) override { return vmm(), inner_.unmap(at, bytes); }
-  Result<std::byte*> host_allocate(std::uint64_t bytes) override { return inner_.host_allocate(bytes); }
+  Result<std::byte*> host_allocate(std::uint64_t bytes) override;
   Status host_free(std::byte* memory) override { return inner_.host_free(memory); }
   Result<StreamHandle> create_stream() override { return inner_.create_stream(); }
   Status destroy_stream(StreamHandle stream) override { return inner_.destroy_stream(stream); }

@@ -243,10 +243,12 @@ Status Residency::save(Chunk& chunk) {
     std::uint64_t offset = 0;
     for (const HostExtent& extent : *slot) {
       const std::uint64_t bytes = std::min(extent.bytes, chunk.occupied - offset);
-      if (const auto copied =
-              device_.copy_out(extent.memory, chunk.address + offset, bytes, order_.handle(out_));
-          !copied)
+      const auto copied = device_.copy_out(extent.memory, chunk.address + offset, bytes, order_.handle(out_));
+      if (!copied) {
+        const auto mark = order_.launched(out_);  // of the extents before, which are still being written
+        if (mark) arena_.free(std::move(*slot), *mark);
         return copied.error();
+      }
       offset += bytes;
     }
     if (trace_ != nullptr) trace_->end(shown);

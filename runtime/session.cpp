@@ -129,9 +129,9 @@ Session::~Session() = default;
 
 // The device refused something of ours. Said once: what follows is CUDA's own error in the program's own
 // calls.
-void Session::Impl::report_failure(const char* where, const Error& why) {
+void Session::Impl::report_failure(std::string_view where, const Error& why, std::string_view consequence) {
   if (failure_reported.exchange(true)) return;
-  log::error("{}: {}; the program goes on without help and will see CUDA's own errors", where, why.message);
+  log::error("{}: {}; {}", where, why.message, consequence);
 }
 
 void Session::Impl::report_full(std::uint64_t bytes) {
@@ -197,8 +197,9 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
       log::error("{}", ready.error().message);
       return out_of_memory;
     }
-    s.report_failure("making operands resident", ready.error());
-    return launch();
+    // Launched all the same, the call could read what is not there.
+    s.report_failure(call.function, ready.error(), "the call fails rather than go on with a doubtful value");
+    return out_of_memory;
   }
   if (*position && s.executor->wants_copy(**position) && call.keep != nullptr)
     s.executor->keep(**position, call, w.op, (*call.keep)());

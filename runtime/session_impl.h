@@ -53,7 +53,9 @@ struct Session::Impl {
   Status probe_link_over(Address address, std::uint64_t bytes);
   void plan(std::unique_lock<std::mutex>& lock);
   Profile make_profile(bool estimates);
-  void report_failure(const char* where, const Error& why);
+  void report_failure(
+      std::string_view where, const Error& why,
+      std::string_view consequence = "the program goes on without help and will see CUDA's own errors");
   void report_full(std::uint64_t bytes);
   // What passed-through memory takes when `more` is charged too: by our own account or the device's,
   // whichever is more, and a page for the next small allocation, which may find the driver's pages full.

@@ -114,6 +114,8 @@ Summary Session::summary() const {
   summary.bytes_out = s.device.counters().bytes_out;
   summary.bytes_in = s.device.counters().bytes_in;
   summary.vmm_calls = s.device.counters().vmm_calls;
+  summary.handles_created = s.device.counters().handles_created;
+  summary.host_allocations = s.device.counters().host_allocations;
   summary.host_waits = s.device.counters().host_waits;
   return summary;
 }

@@ -34,6 +34,7 @@ Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(
       status = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
   }
+  if (m->failure.strikes(name)) status = CUDA_ERROR_UNKNOWN;
 }
 
 Call::~Call() {

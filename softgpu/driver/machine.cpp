@@ -120,6 +120,14 @@ CUresult start_machine() {
         std::getenv("SOFTGPU_SEED"));
     good = false;
   }
+  std::optional<Failure> failure = Failure();
+  const char* const planned = std::getenv("SOFTGPU_FAIL");
+  if (good && planned != nullptr && *planned != '\0') {
+    failure = Failure::parse(planned);
+    error =
+        fmt::format("softgpu: SOFTGPU_FAIL='{}': accepted are FUNCTION:N and FUNCTION:N+, N from 1", planned);
+    good = failure.has_value();
+  }
   if (!good) {
     static bool said = false;
     if (!said) fmt::print(stderr, "{}\n", error);
@@ -127,7 +135,9 @@ CUresult start_machine() {
     return CUDA_ERROR_NO_DEVICE;
   }
   try {
-    the_machine = new Machine(choice, seed);
+    auto* const made = new Machine(choice, seed);
+    made->failure = *failure;
+    the_machine = made;
   } catch (const std::system_error& problem) {
     fmt::print(stderr, "{}\n", problem.what());
     return CUDA_ERROR_NO_DEVICE;

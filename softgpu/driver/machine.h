@@ -15,6 +15,7 @@
 #include "softgpu/driver/address.h"
 #include "softgpu/driver/checker.h"
 #include "softgpu/driver/cost.h"
+#include "softgpu/driver/failure.h"
 #include "softgpu/driver/host_guard.h"
 #include "softgpu/driver/host_memory.h"
 #include "softgpu/driver/memory.h"
@@ -69,6 +70,7 @@ struct Machine {
     Nanoseconds time = 0;
   };
   std::map<std::uint64_t, Cell> cells;
+  Failure failure;
   bool exited = false;  // past the report
 };
 

@@ -25,6 +25,7 @@ class Run:
     summary: dict | None  # what pooch says
     device: dict | None  # what the software GPU says
     losses: list[str]
+    weights: list[str]  # of the trainer, in compute mode: one hash each
 
     def pooch_lines(self):
         return [line for line in self.err.splitlines() if line.startswith("pooch: ")]
@@ -33,10 +34,12 @@ class Run:
 def run(device, command, *options, env=None, timeout=300):
     """`pooch run --device DEVICE OPTIONS -- COMMAND`; the trainer's losses come along where it is the command."""
     with tempfile.TemporaryDirectory() as folder:
-        files = {name: pathlib.Path(folder) / name for name in ("summary", "device", "losses")}
+        files = {name: pathlib.Path(folder) / name for name in ("summary", "device", "losses", "weights")}
         command = [str(word) for word in command]
         if command[0] == str(TRAIN):
             command += ["--loss-log", str(files["losses"])]
+            if ":compute" in device:
+                command += ["--weights-log", str(files["weights"])]
         if "--no-pooch" not in options:
             options = (*options, "--summary", str(files["summary"]))
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
@@ -45,7 +48,8 @@ def run(device, command, *options, env=None, timeout=300):
                               capture_output=True, text=True, timeout=timeout)
         text = {name: path.read_text() if path.exists() else "" for name, path in files.items()}
     return Run(done.returncode, done.stdout, done.stderr, json.loads(text["summary"] or "null"),
-               json.loads(text["device"] or "null"), text["losses"].split("\n"))
+               json.loads(text["device"] or "null"), text["losses"].split("\n"),
+               text["weights"].splitlines())
 
 
 def smallest_cap_named(run_result):
