@@ -160,9 +160,9 @@ Status AliasMode::save_and_unmap(std::unique_lock<std::mutex>& lock) {
 Status AliasMode::take_frames(const Layout& layout) {
   frames_.reserve(layout.frames.size());
   for (const std::uint64_t bytes : layout.frames) {
-    const auto handle = pool_.acquire(bytes);
-    if (!handle) return handle.error();
-    frames_.push_back({*handle, bytes, nullptr});
+    auto pieces = pool_.acquire(bytes);
+    if (!pieces) return pieces.error();
+    frames_.push_back({std::move(*pieces), nullptr});
   }
   return Done{};
 }
@@ -188,8 +188,7 @@ Status AliasMode::dismantle() {
   for (Chunk* chunk : chunks_)
     if (chunk->frame != nullptr)
       if (const auto gone = residency_.unmap_from_frame(*chunk); !gone && outcome) outcome = gone;
-  for (const Frame& frame : frames_)
-    if (frame.handle != PhysicalHandle{}) pool_.give_back(frame.handle, frame.bytes);
+  for (const Frame& frame : frames_) pool_.give_back(frame.pieces);
   frames_.clear();
   phases_.clear();
   return outcome;

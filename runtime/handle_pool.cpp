@@ -25,16 +25,55 @@ std::vector<std::uint64_t> HandlePool::compose(std::uint64_t bytes) const {
   return pieces;
 }
 
-Result<PhysicalHandle> HandlePool::acquire(std::uint64_t bytes) {
-  auto& same_size = free_lists_[bytes];
-  if (!same_size.empty()) {
-    const PhysicalHandle handle = same_size.back();
-    same_size.pop_back();
-    free_ -= bytes;
-    return handle;
-  }
+Result<Pieces> HandlePool::acquire(std::uint64_t bytes) {
   if (bytes > available()) return Error{ErrorCode::out_of_memory, "the cap is reached"};
-  if (const auto shrunk = shrink_to(limit() - bytes); !shrunk) return shrunk.error();
+  Pieces pieces;
+  std::uint64_t wanted = bytes;
+  take_free(bytes, wanted, pieces);
+  const auto room = [this] { return limit() - std::min(limit(), created_); };
+  if (wanted == bytes && room() < bytes) {
+    for (const std::uint64_t size : classes_)
+      if (size < bytes) take_free(size, wanted, pieces);
+  }
+  // The sizes divide each other: what is left is made of them, and larger handles make way.
+  Status made = destroy_larger(bytes, wanted);
+  for (const std::uint64_t size : made ? compose(wanted) : std::vector<std::uint64_t>{}) {
+    const auto handle = create(size);
+    if (!handle) {
+      made = handle.error();
+      break;
+    }
+    pieces.push_back({*handle, size});
+  }
+  if (made) return pieces;
+  give_back(pieces);
+  return made.error();
+}
+
+// Free handles of one size, as many as fit into `wanted`, which becomes what they leave.
+void HandlePool::take_free(std::uint64_t size, std::uint64_t& wanted, Pieces& pieces) {
+  const auto found = free_lists_.find(size);
+  if (found == free_lists_.end()) return;
+  for (; wanted >= size && !found->second.empty(); found->second.pop_back()) {
+    pieces.push_back({found->second.back(), size});
+    wanted -= size;
+    free_ -= size;
+  }
+}
+
+// Until there is room for so many bytes more.
+Status HandlePool::destroy_larger(std::uint64_t than, std::uint64_t room) {
+  for (auto size = free_lists_.upper_bound(than); size != free_lists_.end(); ++size) {
+    for (; created_ + room > limit() && !size->second.empty(); size->second.pop_back()) {
+      if (const auto gone = device_.destroy(size->second.back()); !gone) return gone.error();
+      created_ -= size->first;
+      free_ -= size->first;
+    }
+  }
+  return Done{};
+}
+
+Result<PhysicalHandle> HandlePool::create(std::uint64_t bytes) {
   auto made = device_.create(bytes);
   if (!made && made.error().code == ErrorCode::out_of_memory && free_ > 0) {
     // Less is free on the device than under the cap.
@@ -54,9 +93,11 @@ Result<PhysicalHandle> HandlePool::acquire(std::uint64_t bytes) {
   return *made;
 }
 
-void HandlePool::give_back(PhysicalHandle handle, std::uint64_t bytes) {
-  free_lists_[bytes].push_back(handle);
-  free_ += bytes;
+void HandlePool::give_back(const Pieces& pieces) {
+  for (const Piece& piece : pieces) {
+    free_lists_[piece.bytes].push_back(piece.handle);
+    free_ += piece.bytes;
+  }
 }
 
 Status HandlePool::shrink_to(std::uint64_t bytes) {
@@ -78,11 +119,21 @@ Result<std::uint64_t> HandlePool::give_up(std::uint64_t bytes) {
 }
 
 Status HandlePool::set_outside(std::uint64_t bytes) {
+  // As much as plans leave alone for what comes beside them.
+  constexpr std::uint64_t most_reserved = 4 * page;
+  taken_outside_ = bytes;
+  if (bytes < outside_ && outside_ <= bytes + most_reserved) return Done{};
   if (const auto shrunk = shrink_to(cap_ > bytes ? cap_ - bytes : 0); !shrunk) return shrunk.error();
   outside_ = bytes;
   most_outside_ = std::max(most_outside_, bytes);
   note_peak();
   return Done{};
+}
+
+bool HandlePool::give_up_reserved() {
+  const bool any = outside_ > taken_outside_;
+  outside_ = taken_outside_;
+  return any;
 }
 
 void HandlePool::note_peak() {

@@ -1,8 +1,10 @@
 // Physical device memory in a few sizes, recycled, under the cap.
 //
-// cuMemUnmap takes whole mappings only, so the unit of eviction is the handle, and a handle is never split.
-// What creating costs (about 0.2 ms) is why handles are kept; that a request of one size may find free
-// handles only of others is why they are destroyed.
+// cuMemUnmap takes whole mappings only, so what moves is a chunk, with all the handles behind it. A handle is
+// never split. What creating costs (about 0.2 ms) is why handles are kept. A request that finds no free
+// handle of its size takes smaller ones; only where there are larger ones alone is one of these destroyed,
+// and smaller ones come in its place. So handles only ever become smaller, and a loop comes to an end of
+// creating them.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,12 @@
 #include "core/result.h"
 
 namespace pooch::runtime {
+
+struct Piece {
+  PhysicalHandle handle;
+  std::uint64_t bytes;
+};
+using Pieces = std::vector<Piece>;  // mapped one behind the other
 
 class HandlePool {
  public:
@@ -27,10 +35,10 @@ class HandlePool {
   std::vector<std::uint64_t> compose(std::uint64_t bytes) const;
   std::uint64_t largest_class() const { return classes_.front(); }
 
-  // A handle of exactly `bytes`, one of the sizes that `compose` names. Error out_of_memory: give some back
-  // first.
-  Result<PhysicalHandle> acquire(std::uint64_t bytes);
-  void give_back(PhysicalHandle handle, std::uint64_t bytes);
+  // Handles of `bytes` together, which is one of the sizes that `compose` names: one as a rule. Error
+  // out_of_memory: give some back first.
+  Result<Pieces> acquire(std::uint64_t bytes);
+  void give_back(const Pieces& pieces);
 
   // Bytes that `acquire` can still serve.
   std::uint64_t available() const { return limit() > attached() ? limit() - attached() : 0; }
@@ -39,8 +47,11 @@ class HandlePool {
   // ... and could take when the most was taken outside of the pool that ever was.
   std::uint64_t least_limit() const { return cap_ > most_outside_ ? cap_ - most_outside_ : 0; }
   // Sets what is taken outside of the pool; free handles make way. `bytes` beyond what is now outside must be
-  // available().
+  // available(). What comes and goes within an iteration stays reserved, up to `most_reserved`: else handles
+  // would go and come with it.
   Status set_outside(std::uint64_t bytes);
+  // Gives up what is reserved; false: nothing was.
+  bool give_up_reserved();
   std::size_t free_handles(std::uint64_t bytes) const {
     const auto found = free_lists_.find(bytes);
     return found == free_lists_.end() ? 0 : found->second.size();
@@ -54,6 +65,9 @@ class HandlePool {
 
  private:
   std::uint64_t attached() const { return created_ - free_; }
+  void take_free(std::uint64_t size, std::uint64_t& wanted, Pieces& pieces);
+  Status destroy_larger(std::uint64_t than, std::uint64_t room);
+  Result<PhysicalHandle> create(std::uint64_t bytes);
   Status shrink_to(std::uint64_t bytes);
   void note_peak();
 
@@ -61,7 +75,8 @@ class HandlePool {
   std::uint64_t cap_;
   std::vector<std::uint64_t> classes_;                               // descending
   std::map<std::uint64_t, std::vector<PhysicalHandle>> free_lists_;  // by size
-  std::uint64_t created_ = 0, free_ = 0, outside_ = 0, most_outside_ = 0, peak_ = 0;
+  std::uint64_t created_ = 0, free_ = 0, peak_ = 0;
+  std::uint64_t taken_outside_ = 0, outside_ = 0, most_outside_ = 0;  // outside_: with what is reserved
 };
 
 }  // namespace pooch::runtime

@@ -26,12 +26,14 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
     }
     std::uint64_t together = 0;
     for (const ChunkUse& use : uses) together += use.chunk->bytes;
+    if (together > pool_.limit() && pool_.give_up_reserved()) continue;
     if (together > pool_.limit())
       return Error{ErrorCode::out_of_memory,
                    fmt::format("{} needs {} at once: the smallest cap that works is {} ({} MiB); it is {}",
                                what, format_bytes(together), format_bytes(together + pool_.outside()),
                                (together + pool_.outside()) / MiB, format_bytes(limits_.cap))};
     if (const auto room = free_memory(missing, gathering, lock); !room) {
+      if (room.error().code == ErrorCode::out_of_memory && pool_.give_up_reserved()) continue;
       if (room.error().code != ErrorCode::out_of_memory) return room;
       return Error{
           ErrorCode::out_of_memory,

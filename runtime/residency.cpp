@@ -1,6 +1,7 @@
 #include "runtime/residency.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pooch::runtime {
 
@@ -174,14 +175,27 @@ void Residency::used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t
 // --- moves
 // -----------------------------------------------------------------------------------------------------
 
-Status Residency::back(Chunk& chunk) {
-  const auto handle = pool_.acquire(chunk.bytes);
-  if (!handle) return handle.error();
-  if (const auto mapped = device_.map(chunk.address, chunk.bytes, *handle); !mapped) {
-    pool_.give_back(*handle, chunk.bytes);
-    return mapped.error();
+Status Residency::map(const Chunk& chunk, const Pieces& pieces) {
+  std::uint64_t offset = 0;
+  for (const Piece& piece : pieces) {
+    const auto mapped = device_.map(chunk.address + offset, piece.bytes, piece.handle);
+    if (!mapped) {
+      if (offset > 0) (void)device_.unmap(chunk.address, offset);
+      return mapped;
+    }
+    offset += piece.bytes;
   }
-  chunk.handle = *handle;
+  return Done{};
+}
+
+Status Residency::back(Chunk& chunk) {
+  auto pieces = pool_.acquire(chunk.bytes);
+  if (!pieces) return pieces.error();
+  if (const auto mapped = map(chunk, *pieces); !mapped) {
+    pool_.give_back(*pieces);
+    return mapped;
+  }
+  chunk.pieces = std::move(*pieces);
   add_mapped(chunk);
   return Done{};
 }
@@ -189,7 +203,7 @@ Status Residency::back(Chunk& chunk) {
 // Undoes `back`: nothing has used the mapping yet.
 void Residency::unback(Chunk& chunk) {
   (void)device_.unmap(chunk.address, chunk.bytes);
-  pool_.give_back(chunk.handle, chunk.bytes);
+  pool_.give_back(std::exchange(chunk.pieces, {}));
   remove_mapped(chunk);
 }
 
@@ -283,7 +297,7 @@ static ChunkState away(const Chunk& chunk) {
 
 Status Residency::finish_eviction(Chunk& chunk) {
   if (const auto unmapped = device_.unmap(chunk.address, chunk.bytes); !unmapped) return unmapped.error();
-  pool_.give_back(chunk.handle, chunk.bytes);
+  pool_.give_back(std::exchange(chunk.pieces, {}));
   remove_mapped(chunk);
   if (chunk.live) ++evictions_;
   chunk.state = away(chunk);
@@ -294,8 +308,7 @@ Status Residency::finish_eviction(Chunk& chunk) {
 }
 
 Status Residency::map_to(Chunk& chunk, Frame& frame) {
-  if (const auto mapped = device_.map(chunk.address, chunk.bytes, frame.handle); !mapped)
-    return mapped.error();
+  if (const auto mapped = map(chunk, frame.pieces); !mapped) return mapped;
   chunk.stale = chunk.state == ChunkState::evicted;
   chunk.expendable = chunk.state == ChunkState::dropped;
   chunk.state = ChunkState::resident;
@@ -306,9 +319,8 @@ Status Residency::map_to(Chunk& chunk, Frame& frame) {
 Status Residency::unmap_from_frame(Chunk& chunk) {
   Frame& frame = *std::exchange(chunk.frame, nullptr);
   if (frame.tenant == &chunk && chunk.live) {
-    chunk.handle = frame.handle;
+    chunk.pieces = std::exchange(frame.pieces, {});
     chunk.stale = chunk.expendable = false;
-    frame.handle = PhysicalHandle{};
     add_mapped(chunk);
     return Done{};
   }

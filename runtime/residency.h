@@ -41,12 +41,12 @@ enum class ChunkState : std::uint8_t { unbacked, resident, evicting, evicted, dr
 
 struct Chunk {
   Address address{};
-  std::uint64_t bytes = 0;     // of the handle that backs it
+  std::uint64_t bytes = 0;     // of the handles that back it: one as a rule
   std::uint64_t offset = 0;    // within its range
   std::uint64_t occupied = 0;  // of its bytes, what the live allocation reaches
   AllocationId owner{};        // that allocation
   ChunkState state = ChunkState::unbacked;
-  PhysicalHandle handle{};
+  Pieces pieces;            // its memory
   bool live = false;        // its content has a meaning
   bool host_valid = false;  // the host slot holds that content
   bool stale = false;  // resident, but the content is only in the host slot: an op is about to overwrite it
@@ -69,8 +69,7 @@ struct Chunk {
 
 // Physical memory that several chunks are mapped to, whose times on the device do not meet.
 struct Frame {
-  PhysicalHandle handle{};
-  std::uint64_t bytes = 0;
+  Pieces pieces;
   Chunk* tenant = nullptr;  // whose content it holds, or held last
 };
 
@@ -157,6 +156,7 @@ class Residency {
   std::uint64_t evictions() const { return evictions_; }
 
  private:
+  Status map(const Chunk& chunk, const Pieces& pieces);
   Status back(Chunk& chunk);
   void unback(Chunk& chunk);
   Trace::Number begin_slice(TraceTrack track, const Chunk& chunk, StreamIndex stream);

@@ -139,11 +139,14 @@ Status LazyDevice::set_access(Address at, std::uint64_t bytes) {
 
 Status LazyDevice::unmap(Address at, std::uint64_t bytes) {
   const Lock lock(mutex_);
-  const auto found = mappings_.find(at);
-  if (found == mappings_.end() || found->second.bytes != bytes)
-    return complain("unmap of a part of a mapping");
-  --physical_.at(found->second.handle).mappings;
-  mappings_.erase(found);
+  for (const Address end = at + bytes; at < end;) {
+    const auto found = mappings_.find(at);
+    if (found == mappings_.end() || at + found->second.bytes > end)
+      return complain("unmap of a part of a mapping");
+    at = at + found->second.bytes;
+    --physical_.at(found->second.handle).mappings;
+    mappings_.erase(found);
+  }
   return Done{};
 }
 

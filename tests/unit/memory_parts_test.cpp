@@ -1,7 +1,11 @@
 // The small parts that memory is built from, each by itself.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "runtime/address_space.h"
+#include "runtime/counting_device.h"
 #include "runtime/handle_pool.h"
 #include "runtime/host_arena.h"
 #include "runtime/stream_order.h"
@@ -86,28 +90,62 @@ TEST(HandlePool, ComposesGreedilyFromClassesThatSuitTheCap) {
 TEST(HandlePool, RecyclesHandlesAndDestroysOnlyToMakeRoomForAnotherSize) {
   LazyDevice device(512 * MiB);
   HandlePool pool(device, 256 * MiB);
-  const PhysicalHandle h = *pool.acquire(16 * MiB);
-  pool.give_back(h, 16 * MiB);
-  EXPECT_EQ(*pool.acquire(16 * MiB), h);
-  pool.give_back(h, 16 * MiB);
-  std::vector<PhysicalHandle> pages;
+  const Pieces first = *pool.acquire(16 * MiB);
+  ASSERT_EQ(first.size(), 1u);
+  pool.give_back(first);
+  const Pieces again = *pool.acquire(16 * MiB);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].handle, first[0].handle);
+  pool.give_back(again);
+  std::vector<Pieces> pages;
   for (int i = 0; i < 128; ++i) pages.push_back(*pool.acquire(2 * MiB));
   EXPECT_EQ(device.created_bytes(), 256 * MiB);
   EXPECT_EQ(pool.acquire(2 * MiB).error().code, ErrorCode::out_of_memory);
   EXPECT_EQ(pool.peak(), 256 * MiB);
-  for (const PhysicalHandle p : pages) pool.give_back(p, 2 * MiB);
+  for (const Pieces& p : pages) pool.give_back(p);
+}
+
+TEST(HandlePool, ALoopComesToAnEndOfCreating) {
+  LazyDevice lazy(512 * MiB);
+  CountingDevice device(lazy);
+  HandlePool pool(device, 256 * MiB);
+  std::mt19937 dice(7);
+  std::uint64_t created = 0;
+  for (int round = 0; round < 20; ++round) {
+    created = device.counters().handles_created;
+    // All of the memory, now in large and now in small pieces, in another order each time.
+    for (const int large : {16, 3, 9, 0, 12}) {
+      std::vector<std::uint64_t> sizes(large, 16 * MiB);
+      sizes.resize(large + (16 - large) * 8, 2 * MiB);
+      std::shuffle(sizes.begin(), sizes.end(), dice);
+      std::vector<Pieces> taken;
+      for (const std::uint64_t bytes : sizes) {
+        auto pieces = pool.acquire(bytes);
+        ASSERT_TRUE(pieces) << "whatever is free serves";
+        std::uint64_t together = 0;
+        for (const Piece& piece : *pieces) together += piece.bytes;
+        ASSERT_EQ(together, bytes);
+        taken.push_back(std::move(*pieces));
+      }
+      EXPECT_EQ(pool.available(), 0u);
+      EXPECT_FALSE(pool.acquire(2 * MiB));
+      for (const Pieces& pieces : taken) pool.give_back(pieces);
+    }
+  }
+  EXPECT_EQ(device.counters().handles_created, created) << "in the last round";
+  EXPECT_EQ(lazy.peak_bytes(), 256 * MiB);
 }
 
 TEST(HandlePool, ADeviceWithLessThanTheCapLowersTheCap) {
   LazyDevice device(64 * MiB);
   HandlePool pool(device, 256 * MiB);
-  std::vector<PhysicalHandle> handles;
+  std::vector<Pieces> handles;
   for (int i = 0; i < 4; ++i) handles.push_back(*pool.acquire(16 * MiB));
   testing::internal::CaptureStderr();
   EXPECT_FALSE(pool.acquire(16 * MiB));
   EXPECT_NE(testing::internal::GetCapturedStderr().find("going on with 64 MiB"), std::string::npos);
   EXPECT_EQ(pool.limit(), 64 * MiB);
-  pool.give_back(handles.back(), 16 * MiB);
+  pool.give_back(handles.back());
   EXPECT_TRUE(pool.acquire(16 * MiB)) << "what there is is still usable";
 }
 
@@ -115,9 +153,9 @@ TEST(HandlePool, SpareHandlesMakeWayWhereTheDeviceIsFullBelowTheCap) {
   LazyDevice device(64 * MiB);
   device.take_outside(16 * MiB);  // that nobody told the pool of
   HandlePool pool(device, 64 * MiB);
-  std::vector<PhysicalHandle> pages;
+  std::vector<Pieces> pages;
   for (int i = 0; i < 24; ++i) pages.push_back(*pool.acquire(2 * MiB));
-  for (int i = 0; i < 2; ++i) pool.give_back(pages[i], 2 * MiB);
+  for (int i = 0; i < 2; ++i) pool.give_back(pages[i]);
   EXPECT_TRUE(pool.acquire(4 * MiB)) << "two spare handles of another size stood in the way";
   EXPECT_EQ(device.created_bytes(), 48 * MiB);
   EXPECT_EQ(pool.limit(), 64 * MiB) << "nothing was refused, so nothing was learnt of the device";
@@ -126,7 +164,7 @@ TEST(HandlePool, SpareHandlesMakeWayWhereTheDeviceIsFullBelowTheCap) {
 TEST(HandlePool, OutsideMemoryTakesFromTheSameCap) {
   LazyDevice device(512 * MiB);
   HandlePool pool(device, 64 * MiB);
-  pool.give_back(*pool.acquire(2 * MiB), 2 * MiB);
+  pool.give_back(*pool.acquire(2 * MiB));
   ASSERT_TRUE(pool.set_outside(64 * MiB));
   EXPECT_EQ(device.created_bytes(), 0u) << "free handles made way";
   EXPECT_FALSE(pool.acquire(2 * MiB));
