@@ -15,6 +15,9 @@ struct DeviceCounters {
   std::atomic<std::uint64_t> bytes_out{0};         // device to host
   std::atomic<std::uint64_t> bytes_in{0};          // host to device
   std::atomic<std::uint64_t> host_waits{0};  // synchronize; waiting for everything is a promise of cudaFree's
+
+  // Another number whenever memory was moved, or the host waited for it.
+  std::uint64_t moves() const { return vmm_calls + bytes_out + bytes_in + host_waits; }
 };
 
 class CountingDevice final : public Device {

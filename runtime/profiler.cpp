@@ -121,8 +121,8 @@ void Profiler::end_timer() {
 void Profiler::fill_in() {
   for (const Target& target : targets_) {
     if (!target.pending || !target.step || target.index == 0) continue;
-    const Sample* const before = find({true, target.index - 1, false, false});
-    Sample* const sample = find(target);
+    const TimedOp* const before = find({true, target.index - 1, false, false});
+    TimedOp* const sample = find(target);
     if (sample != nullptr && before != nullptr && measured(*before))
       *sample = {before->end_us, before->end_us, target.disturbed};
   }
@@ -216,7 +216,7 @@ void Profiler::keep(const tracker::Iteration& iteration) {
   // Where another phase had been expected, this one may have been timed often enough.
   if (!timed || known.timed.size() >= wanted) return;
   for (const std::uint64_t copy : copies)
-    timed->copies.push_back({copy, early_ ? early_->copies[copy] : Sample{}});
+    timed->copies.push_back({copy, early_ ? early_->copies[copy] : TimedOp{}});
   known.timed.push_back(std::move(*timed));
 }
 
@@ -238,7 +238,7 @@ std::optional<Profiler::Timed> Profiler::timed_part(const tracker::Iteration& it
   return timed;
 }
 
-Profiler::Sample* Profiler::find(const Target& target) {
+TimedOp* Profiler::find(const Target& target) {
   for (auto& [phase, known] : known_) {
     for (Timed& timed : known.timed) {
       if (target.step && target.index >= timed.start && target.index < timed.end)
@@ -265,7 +265,7 @@ void Profiler::assign(const std::vector<cupti::OpTime>& times) {
     if (time.op < next_op_ - targets_.size()) continue;
     Target& target = targets_[time.op - (next_op_ - targets_.size())];
     if (!target.pending) continue;
-    if (Sample* const sample = find(target)) *sample = {time.start_us, time.end_us, target.disturbed};
+    if (TimedOp* const sample = find(target)) *sample = {time.start_us, time.end_us, target.disturbed};
     target.pending = false;
     --pending_;
   }
@@ -328,12 +328,13 @@ PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phas
     // An iteration that was seen may since have become the begin of a longer one.
     made.measured += made.measured < made.seen;
     double first = timed.steps.front().start_us, latest = first;
+    const std::vector<double> gaps = host_gaps(timed.steps);
     for (std::size_t i = 0; i < timed.steps.size(); ++i) {
-      const Sample& s = timed.steps[i];
-      values[i].us.push_back(s.end_us - s.start_us);
-      if (!s.disturbed && i > 0) values[i].gaps.push_back(std::max(0.0, s.start_us - latest));
-      first = std::min(first, s.start_us);
-      latest = std::max(latest, s.end_us);
+      const TimedOp& op = timed.steps[i];
+      values[i].us.push_back(op.end_us - op.start_us);
+      values[i].gaps.push_back(gaps[i]);
+      first = std::min(first, op.start_us);
+      latest = std::max(latest, op.end_us);
     }
     wholes.push_back(latest - first);
   }

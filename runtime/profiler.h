@@ -19,6 +19,7 @@
 #include "core/device.h"
 #include "core/profile.h"
 #include "cupti/op_timer.h"
+#include "runtime/host_gaps.h"
 #include "runtime/known_phase.h"
 #include "tracker/tracker.h"
 
@@ -43,7 +44,8 @@ class Profiler {
   // Does a timer still hold times, or wait for some?
   bool measuring() const { return timer_ != nullptr; }
   void begin(StreamHandle stream);
-  // `disturbed`: pooch had to move memory for the op, so idle time before it says nothing about the program.
+  // `disturbed`: pooch moved memory or waited for the op, so idle time before it says nothing about the
+  // program.
   void end(StreamHandle stream, const tracker::Op& op, bool disturbed);
   // An op has been launched and tracked.
   void launched();
@@ -66,22 +68,18 @@ class Profiler {
     bool disturbed;
     bool pending;  // its time has not come yet
   };
-  struct Sample {
-    double start_us = 0, end_us = -1;  // end before start: not measured
-    bool disturbed = false;
-  };
   // One timed iteration.
   struct Timed {
     tracker::PhaseIndex phase{};
     tracker::StepIndex start = 0, end = 0;
-    std::vector<Sample> steps;
-    std::vector<std::pair<std::uint64_t, Sample>> copies;  // with their numbers
+    std::vector<TimedOp> steps;
+    std::vector<std::pair<std::uint64_t, TimedOp>> copies;  // with their numbers
   };
   // What was timed while no phase was known.
   struct Early {
     tracker::StepIndex start = 0;  // of the first of `steps`
-    std::vector<Sample> steps;
-    std::map<std::uint64_t, Sample> copies;  // by number
+    std::vector<TimedOp> steps;
+    std::map<std::uint64_t, TimedOp> copies;  // by number
   };
   struct Known {
     std::optional<KnownPhase> structure;
@@ -106,9 +104,9 @@ class Profiler {
   void find_bases(KnownPhase& phase, tracker::StepIndex start, const std::optional<KnownPhase>& before) const;
   void collect();
   void assign(const std::vector<cupti::OpTime>& times);
-  static bool measured(const Sample& s) { return s.end_us >= s.start_us; }
+  static bool measured(const TimedOp& s) { return s.end_us >= s.start_us; }
   static bool is_complete(const Timed& timed);
-  Sample* find(const Target& target);
+  TimedOp* find(const Target& target);
   bool drained() const { return pending_ == 0; }
   bool passed();
   void mark();

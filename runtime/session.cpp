@@ -177,7 +177,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
     return launch();
   }
   const StreamIndex stream = s.order.index(call.stream);
-  const std::uint64_t moved = s.device.counters().bytes_in + s.device.counters().bytes_out;
+  const std::uint64_t moves = s.device.counters().moves();
   const auto position = s.executor->before(w.op, call.stream, lock);
   if (!position) {
     lock.unlock();
@@ -209,7 +209,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   const int status = s.launch(call, w, launch, lock);
   if (s.trace) s.trace->end(shown);
   if (timed)
-    s.profiler.end(call.stream, w.op, moved != s.device.counters().bytes_in + s.device.counters().bytes_out);
+    s.profiler.end(call.stream, w.op, moves != s.device.counters().moves());
   s.note_use(w, stream, status == 0);
   if (status != 0) return status;
   if (*position)
