@@ -212,6 +212,7 @@ constexpr JsonField<ProfileCopy> copy_fields[] = {
     {"bytes", true, [](In& in, ProfileCopy& c) { bytes(in, c.bytes); }},
     {"stream", false, [](In& in, ProfileCopy& c) { stream(in, c.stream); }},
     {"us", true, [](In& in, ProfileCopy& c) { time(in, c.us); }},
+    {"lead_us", false, [](In& in, ProfileCopy& c) { time(in, c.lead_us); }},
     {"version", false, [](In& in, ProfileCopy& c) { index(in, c.version.emplace()); }},
 };
 

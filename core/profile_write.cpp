@@ -214,6 +214,7 @@ void put_line(Text& out, const ProfileCopy& copy, std::size_t) {
   line.number("bytes", copy.bytes);
   line.number_unless(0u, "stream", copy.stream);
   line.number("us", copy.us);
+  line.number_unless(0.0, "lead_us", copy.lead_us);
   if (copy.version) line.number("version", *copy.version);
 }
 

@@ -400,6 +400,7 @@ void Reader::host_copies() {
     made.us = copy.us;
     const std::int32_t beside = std::min(copy.before, ops() - 1);
     made.blocks_compute = phase_.ops[beside].stream == copy.stream;
+    made.ahead = copy.before == 0 && !made.blocks_compute && copy.lead_us > 0;
     if (copy.to_device && copy.version) {
       const auto& readers = phase_.versions[*copy.version].readers;
       const auto reader = std::lower_bound(readers.begin(), readers.end(), copy.before);

@@ -54,6 +54,7 @@ struct Source {
 struct HostCopy {
   std::int32_t segment = 0;  // before this one
   bool to_device = false, blocks_compute = false;
+  bool ahead = false;  // made for the iteration while the one before it still computes
   double us = 0;
   std::int32_t awaited = nowhere;  // first segment that reads what it brings
 };

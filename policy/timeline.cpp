@@ -135,6 +135,7 @@ void Simulator::host_copies(Clock& clock, std::int32_t segment) {
   for (; clock.next_copy < problem_.copies.size() && problem_.copies[clock.next_copy].segment <= segment;
        ++clock.next_copy) {
     const HostCopy& copy = problem_.copies[clock.next_copy];
+    if (copy.ahead) continue;
     double& engine = copy.to_device ? clock.in : clock.out;
     const double start = std::max(engine, clock.compute);
     engine = start + copy.us;
@@ -143,6 +144,17 @@ void Simulator::host_copies(Clock& clock, std::int32_t segment) {
   }
   for (const auto& [reader, end] : clock.awaited) {
     if (reader == segment) clock.compute = std::max(clock.compute, end);
+  }
+}
+
+// What the program brings ahead of an iteration comes in behind the last fetch of the one before. All are
+// alike, so it is the next one's here; that cannot begin without it.
+void Simulator::copies_for_the_next(Clock& clock) const {
+  for (const HostCopy& copy : problem_.copies) {
+    if (!copy.ahead) continue;
+    double& engine = copy.to_device ? clock.in : clock.out;
+    engine = std::max(engine, clock.host) + copy.us;
+    clock.compute = std::max(clock.compute, engine);
   }
 }
 
@@ -182,6 +194,7 @@ void Simulator::keep_time(const Choice& choice, Trace* trace, double most_us, Ou
     if (own) evict(clock, choice, step.segment);
   }
   host_copies(clock, problem_.last_segment() + 1);
+  copies_for_the_next(clock);
   outcome.us = clock.compute;
   outcome.out_busy_us = clock.out_busy;
   outcome.in_busy_us = clock.in_busy;

@@ -145,6 +145,7 @@ class Simulator {
   void wait_for_fetches(Clock& clock, std::int32_t step);
   void evict(Clock& clock, const Choice& choice, std::int32_t segment);
   void host_copies(Clock& clock, std::int32_t segment);
+  void copies_for_the_next(Clock& clock) const;
   double copy_us(const LinkFit& link, std::uint64_t bytes, double start, double other_busy_until) const;
   double handles_us(std::uint64_t bytes) const;
 

@@ -2,13 +2,11 @@
 
 namespace pooch::runtime {
 
-std::optional<Address> AddressSpace::allocate(std::uint64_t bytes, StreamHandle stream, bool roomy) {
+std::optional<Address> AddressSpace::allocate(std::uint64_t bytes, StreamHandle stream) {
   Free& own = free_[{stream, bytes}];
   if (!own.ranges.empty()) return own.ranges.extract(own.ranges.begin()).value();
-  const auto latest = [&] { return std::exchange(own.latest, std::nullopt); };
-  if (own.latest && !roomy) return latest();
   const auto made = make(bytes);
-  if (!made) return latest();
+  if (!made) return std::exchange(own.latest, std::nullopt);
   streams_.insert_or_assign(*made, stream);
   return made;
 }

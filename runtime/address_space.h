@@ -27,10 +27,8 @@ class AddressSpace {
 
   bool contains(Address a) const { return a >= base_ && a - base_ < bytes_; }
   // A range of exactly `bytes` (a multiple of 2 MiB), or nothing where the arena has none left. `stream`: of
-  // its first use, where that is known. `roomy`: memory is to be had, so rather another range than one to
-  // wait for.
-  std::optional<Address> allocate(std::uint64_t bytes, StreamHandle stream = StreamHandle{},
-                                  bool roomy = true);
+  // its first use, where that is known.
+  std::optional<Address> allocate(std::uint64_t bytes, StreamHandle stream = StreamHandle{});
   // Gives back what `allocate` gave; `stream`: in which that is ordered, if in one.
   void free(Address base, std::uint64_t bytes, StreamHandle stream = StreamHandle{});
   // Ranges of a stream that is no more are for allocations without one.

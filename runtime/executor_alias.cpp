@@ -76,7 +76,8 @@ AliasPhase Executor::alias_phase(const Adopted& adopted) {
     const bool fits = range != nullptr && range->bytes >= adopted.known.profile.buffers[b].bytes;
     made.ranges.push_back(fits ? range : nullptr);
     const ProfileBuffer& buffer = adopted.known.profile.buffers[b];
-    if (!fits && buffer.managed && buffer.from > 0) made.comes += round_up(buffer.bytes, page);
+    // What was loaded before the first op has a place already; the next of it comes while it is still there.
+    if (!fits && buffer.managed && buffer.from != outside) made.comes += round_up(buffer.bytes, page);
   }
   return made;
 }

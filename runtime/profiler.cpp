@@ -238,20 +238,21 @@ std::optional<Profiler::Timed> Profiler::timed_part(const tracker::Iteration& it
   return timed;
 }
 
+const TimedOp* Profiler::find_step(tracker::StepIndex step) const {
+  for (const auto& [phase, known] : known_)
+    for (const Timed& timed : known.timed)
+      if (step >= timed.start && step < timed.end) return &timed.steps[step - timed.start];
+  const bool within = early_ && step >= early_->start && step < early_->start + early_->steps.size();
+  return within ? &early_->steps[step - early_->start] : nullptr;
+}
+
 TimedOp* Profiler::find(const Target& target) {
-  for (auto& [phase, known] : known_) {
-    for (Timed& timed : known.timed) {
-      if (target.step && target.index >= timed.start && target.index < timed.end)
-        return &timed.steps[target.index - timed.start];
-      if (target.step) continue;
+  if (target.step) return const_cast<TimedOp*>(find_step(target.index));
+  for (auto& [phase, known] : known_)
+    for (Timed& timed : known.timed)
       for (auto& [number, sample] : timed.copies)
         if (number == target.index) return &sample;
-    }
-  }
-  if (!early_) return nullptr;
-  if (!target.step) return &early_->copies[target.index];
-  const bool within = target.index >= early_->start && target.index < early_->start + early_->steps.size();
-  return within ? &early_->steps[target.index - early_->start] : nullptr;
+  return early_ ? &early_->copies[target.index] : nullptr;
 }
 
 void Profiler::collect() {
@@ -348,11 +349,19 @@ PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phas
   }
   // Copies are counted in their order; an iteration with other ones says nothing about them.
   for (std::size_t i = 0; i < made.copies.size(); ++i) {
-    std::vector<double> us;
-    for (const Timed& timed : known.timed)
-      if (timed.copies.size() == made.copies.size() && measured(timed.copies[i].second))
-        us.push_back(timed.copies[i].second.end_us - timed.copies[i].second.start_us);
-    made.copies[i].us = median(us);
+    ProfileCopy& copy = made.copies[i];
+    std::vector<double> us, leads;
+    for (const Timed& timed : known.timed) {
+      if (timed.copies.size() != made.copies.size() || !measured(timed.copies[i].second)) continue;
+      const TimedOp& sample = timed.copies[i].second;
+      us.push_back(sample.end_us - sample.start_us);
+      const tracker::StepIndex next = timed.start + static_cast<tracker::StepIndex>(copy.before);
+      const TimedOp* const before = next > 0 ? find_step(next - 1) : nullptr;
+      if (before != nullptr && measured(*before))
+        leads.push_back(std::max(0.0, before->end_us - sample.start_us));
+    }
+    copy.us = median(us);
+    copy.lead_us = median(leads);
   }
   made.graph = tracker::build_layers(made);
   return made;

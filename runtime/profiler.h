@@ -106,6 +106,7 @@ class Profiler {
   void assign(const std::vector<cupti::OpTime>& times);
   static bool measured(const TimedOp& s) { return s.end_us >= s.start_us; }
   static bool is_complete(const Timed& timed);
+  const TimedOp* find_step(tracker::StepIndex step) const;
   TimedOp* find(const Target& target);
   bool drained() const { return pending_ == 0; }
   bool passed();

@@ -14,13 +14,13 @@ bool Session::manages(std::uint64_t bytes) const {
 
 Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
                                      std::optional<Address>& address, std::unique_lock<std::mutex>& lock) {
-  address = space.allocate(bytes, stream, residency->evictions() == 0);
+  address = space.allocate(bytes, stream);
   if (address) return Done{};
   if (const auto apart = executor->dismantle(lock); !apart) return apart;
   const auto forgotten = demand->forget_unused(lock);
   if (!forgotten) return forgotten.error();
   space.coalesce(*forgotten);
-  address = space.allocate(bytes, stream, residency->evictions() == 0);
+  address = space.allocate(bytes, stream);
   if (!address) return Error{ErrorCode::out_of_memory, "the address space is exhausted"};
   return Done{};
 }

@@ -19,6 +19,7 @@
 #include "simulate_rows.h"
 #include "simulate_run.h"
 #include "text_file.h"
+#include "traced_iterations.h"
 
 namespace pooch::tools {
 namespace fs = std::filesystem;
@@ -56,8 +57,9 @@ std::optional<std::uint64_t> batch_of(const std::string& output) {
 struct Watched {
   Profile profile;
   std::string output;
-  int code = 0;            // the command's
-  Failure failure{0, ""};  // code 0: there is a profile
+  int code = 0;                           // the command's
+  Failure failure{0, ""};                 // code 0: there is a profile
+  std::optional<TemporaryFolder> folder;  // with the timeline
 
   bool measured() const { return !profile.phases.empty() && profile.phases.front().measured > 0; }
 };
@@ -70,16 +72,23 @@ RunOptions run_options(const SimulateOptions& options, const SoftDevice& device,
   return run;
 }
 
-// The command under a policy that needs no plan, with its output and profile kept.
-Watched watch(RunOptions run, const char* policy) {
+std::string timeline_in(const TemporaryFolder& folder) {
+  return (folder.path() / "trace.json").string();
+}
+
+// The command under a policy that needs no plan, with its output, its profile and, where it is wanted, its
+// timeline kept.
+Watched watch(RunOptions run, const char* policy, bool timeline) {
   Watched watched;
-  const auto folder = TemporaryFolder::make();
+  auto folder = TemporaryFolder::make();
   if (!folder) {
     watched.failure = {exit_failed, folder.error().message};
     return watched;
   }
   run.policy = policy;
-  const auto code = run_into(folder->path(), run, {});
+  Variables variables;
+  if (timeline) variables.emplace_back("POOCH_TRACE", timeline_in(*folder));
+  const auto code = run_into(folder->path(), run, std::move(variables));
   if (!code) {
     watched.failure = {exit_failed, code.error().message};
     return watched;
@@ -98,7 +107,15 @@ Watched watch(RunOptions run, const char* policy) {
     watched.profile = std::move(*profile);
   else
     watched.failure = {exit_failed, "profile.json: " + profile.error().message};
+  if (timeline) watched.folder.emplace(std::move(*folder));
   return watched;
+}
+
+// From begin to begin; where the command had too few iterations for that, from the first op to the last.
+Result<double> in_core_ms(const Watched& in_core, const PhaseProfile& phase) {
+  const auto iterations = traced_iterations(timeline_in(*in_core.folder), phase.id);
+  if (!iterations) return Error{ErrorCode::internal, "the timeline: " + iterations.error().message};
+  return median(settled_ms(*iterations)).value_or(phase.iteration_us / 1e3);
 }
 
 // Bytes per second of the model's link; nothing for a way that the profile has measurements of.
@@ -129,21 +146,13 @@ const PhaseProfile& same_phase(const Profile& in_core, const PhaseProfile& phase
   return in_core.phases.front();
 }
 
-// Under demand mode the host's gaps between ops are mostly the waits of demand mode itself, which no plan
-// has.
+// Under demand mode the host waits for memory, which no plan lets it do: its gaps between ops and what it
+// issues ahead are those of the run with memory enough.
 void take_gaps(PhaseProfile& phase, const PhaseProfile& in_core) {
   if (phase.id != in_core.id || phase.ops.size() != in_core.ops.size()) return;
   for (std::size_t i = 0; i < phase.ops.size(); ++i) phase.ops[i].gap_us = in_core.ops[i].gap_us;
-}
-
-// What is measured goes from the first op's start to the last one's end; a copy of the program's own that the
-// first op waits for comes on top, here as in every plan's time.
-Result<double> in_core_ms(const SimulationInput& input, const Profile& in_core, const PhaseProfile& phase) {
-  policy::PlanRequest request{plenty, input.link_out, input.link_in};
-  request.bound = false;
-  const auto plan = policy::make_plan(in_core, phase.id, "keep", request);
-  if (!plan) return plan.error();
-  return std::max(plan->in_core_ms, phase.iteration_us / 1e3);
+  if (phase.copies.size() != in_core.copies.size()) return;
+  for (std::size_t i = 0; i < phase.copies.size(); ++i) phase.copies[i].lead_us = in_core.copies[i].lead_us;
 }
 
 Result<SoftDevice> read_device(const std::string& text, const fs::path& softgpu_folder) {
@@ -197,12 +206,12 @@ int simulate_command(const SimulateOptions& options) {
   if (const auto why = wrong_policy(options)) return complain({exit_bad_usage, "--policy " + *why});
   forget_settings_of_runs();
   const RunOptions run = run_options(options, *device, options.memory);
-  Watched capped = watch(run, "demand");
+  Watched capped = watch(run, "demand", false);
   if (capped.failure.code != 0) return complain(capped.failure);
   SoftDevice large = *device;
   large.memory = plenty_of_device;
   const RunOptions roomy_run = run_options(options, large, std::to_string(plenty));
-  Watched in_core = watch(roomy_run, "keep");
+  Watched in_core = watch(roomy_run, "keep", true);
   if (in_core.failure.code != 0) return complain(in_core.failure);
   if (in_core.code != 0) return in_core.code;
   if (!in_core.measured())
@@ -221,13 +230,13 @@ int simulate_command(const SimulateOptions& options) {
     return complain({exit_failed, read.error().message});
   auto simulation = simulate(input, options);
   if (!simulation) return complain({exit_failed, simulation.error().message});
-  const auto ms = in_core_ms(input, in_core.profile, roomy);
+  const auto ms = in_core_ms(in_core, roomy);
   if (!ms) return complain({exit_failed, ms.error().message});
   simulation->in_core_ms = *ms;
   simulation->in_core_ops_ms = roomy.iteration_us / 1e3;
   if (phase.kind == "train") simulation->batch = batch_of(in_core.output);
   if (options.execute)
-    if (const Status done = execute({run, roomy_run, phase.id, roomy.id}, *simulation); !done)
+    if (const Status done = execute({run, phase.id}, *simulation); !done)
       return complain({exit_failed, done.error().message});
   return print_text("simulate", options.json ? simulation_json(*simulation) : simulation_table(*simulation));
 }

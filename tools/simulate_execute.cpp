@@ -16,8 +16,6 @@ namespace {
 
 // Under a plan the first iterations still clear away what ran before, and may be in another layout.
 constexpr std::size_t settling = 2, measured_least = 3;
-// Before them the network is found, and its ops are timed.
-constexpr std::size_t usual_lead = 8;
 
 struct Attempt {
   std::string policy;
@@ -27,18 +25,12 @@ struct Attempt {
   std::string text() const { return planned() ? fmt::format("{}, {}", policy, name(backing)) : policy; }
 };
 
-// The iterations that count, in order: those that followed the plan, or all.
-std::vector<double> milliseconds(const std::vector<TracedIteration>& iterations, bool planned) {
+// In order.
+std::vector<double> planned_ms(const std::vector<TracedIteration>& iterations) {
   std::vector<double> ms;
   for (const TracedIteration& each : iterations)
-    if (each.planned || !planned) ms.push_back(each.ms);
+    if (each.planned) ms.push_back(each.ms);
   return ms;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // Was there no time for more, or did iterations that came later not follow the plan?
@@ -60,15 +52,17 @@ Result<Execution> measure(const std::filesystem::path& folder, const std::string
   if (!summary) return summary.error();
   execution.peak = summary->peak_device_bytes;
 
-  const std::vector<double> ms = milliseconds(*iterations, attempt.planned());
+  std::vector<double> ms = attempt.planned() ? planned_ms(*iterations) : settled_ms(*iterations);
   // The last has no end in the timeline.
-  const std::size_t lead = attempt.planned() ? settling : std::min(usual_lead, iterations->size() / 2);
-  execution.iterations = ms.size() - std::min(lead, ms.size());
+  const std::size_t seen = attempt.planned() ? ms.size() : iterations->size();
+  if (attempt.planned())
+    ms.erase(ms.begin(), ms.begin() + static_cast<std::ptrdiff_t>(std::min(settling, ms.size())));
+  execution.iterations = ms.size();
   if (execution.iterations >= measured_least) {
-    execution.ms = median({ms.begin() + static_cast<std::ptrdiff_t>(lead), ms.end()});
+    execution.ms = median(std::move(ms));
     return execution;
   }
-  const std::size_t wanted = settling + measured_least + 1, had = ms.empty() ? 0 : ms.size() + 1;
+  const std::size_t wanted = settling + measured_least + 1, had = seen == 0 ? 0 : seen + 1;
   if (!attempt.planned()) {
     execution.why =
         fmt::format("{}: {} iterations were seen, and {} are wanted", attempt.text(), had, wanted);
@@ -79,8 +73,8 @@ Result<Execution> measure(const std::filesystem::path& folder, const std::string
                     "it run {} more",
                     had, attempt.text(), wanted, wanted - had)};
   } else {
-    execution.why = fmt::format("{}: {} of {} iterations followed the plan", attempt.text(), ms.size(),
-                                iterations->size());
+    execution.why =
+        fmt::format("{}: {} of {} iterations followed the plan", attempt.text(), seen, iterations->size());
   }
   return execution;
 }
@@ -111,9 +105,6 @@ bool follows_plans(const std::string& policy) {
 
 Status execute(const ExecuteRequest& request, Simulation& simulation) {
   simulation.executed = true;
-  const auto in_core = carry_out(request.in_core, request.in_core_phase, {"keep"});
-  if (!in_core) return in_core.error();
-  simulation.in_core_actual_ms = in_core->ms;
   for (SimulatedPolicy& row : simulation.rows) {
     for (const Backing backing : {Backing::remap, Backing::alias}) {
       const Attempt attempt{row.policy, backing};

@@ -13,8 +13,8 @@ namespace pooch::tools {
 bool follows_plans(const std::string& policy);
 
 struct ExecuteRequest {
-  RunOptions capped, in_core;        // device, memory and command count
-  std::string phase, in_core_phase;  // ids of those whose iterations are looked at
+  RunOptions capped;  // device, memory and command count
+  std::string phase;  // id of the one whose iterations are looked at
 };
 
 // Runs the command for every row that has a plan, or needs none, and notes in the row what came of it; before

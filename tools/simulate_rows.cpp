@@ -202,16 +202,13 @@ std::string simulation_table(const Simulation& simulation) {
     rows.push_back(row_of(simulation, row));
     complaints += complaints_of(row);
   }
-  const std::string actual =
-      simulation.executed ? fmt::format(", {} as carried out", ms_text(simulation.in_core_actual_ms)) : "";
-  return fmt::format("in-core {:.1f} ms per iteration, {:.1f} from the first op to the last{}\n",
-                     simulation.in_core_ms, simulation.in_core_ops_ms, actual) +
+  return fmt::format("in-core {:.1f} ms per iteration, {:.1f} from the first op to the last\n",
+                     simulation.in_core_ms, simulation.in_core_ops_ms) +
          text_table(rows, {0}) + complaints;
 }
 
 std::string simulation_json(const Simulation& simulation) {
   Json json{{"incore_ms", simulation.in_core_ms}, {"incore_ops_ms", simulation.in_core_ops_ms}};
-  if (simulation.executed) json["incore_actual_ms"] = or_null(simulation.in_core_actual_ms);
   if (simulation.batch) json["batch"] = *simulation.batch;
   json["rows"] = Json::array();
   for (const SimulatedPolicy& row : simulation.rows) json["rows"].push_back(json_of(simulation, row));

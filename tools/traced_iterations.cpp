@@ -95,4 +95,18 @@ Result<std::vector<TracedIteration>> traced_iterations(const std::string& path, 
   return found;
 }
 
+std::vector<double> settled_ms(const std::vector<TracedIteration>& iterations) {
+  std::vector<double> ms;
+  for (std::size_t i = std::min(usual_lead, iterations.size() / 2); i < iterations.size(); ++i)
+    ms.push_back(iterations[i].ms);
+  return ms;
+}
+
+std::optional<double> median(std::vector<double> values) {
+  if (values.empty()) return std::nullopt;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 }  // namespace pooch::tools

@@ -59,7 +59,7 @@ TEST(AddressSpace, AStreamGetsItsOwnRangesBack) {
   EXPECT_EQ(*space.allocate(4 * MiB), b);
 }
 
-TEST(AddressSpace, WhatAnotherStreamFreedLastIsKeptBackWhereThereIsRoom) {
+TEST(AddressSpace, WhatAnotherStreamFreedLastIsKeptBack) {
   AddressSpace space(Address{0}, 12 * MiB);
   const StreamHandle loader{7}, compute{8};
   const Address a = *space.allocate(4 * MiB, loader);
@@ -70,9 +70,7 @@ TEST(AddressSpace, WhatAnotherStreamFreedLastIsKeptBackWhereThereIsRoom) {
     space.free(i % 2 ? a : b, 4 * MiB, compute);
     EXPECT_EQ(*space.allocate(4 * MiB, loader), i % 2 ? b : a) << "two in turn";
   }
-  EXPECT_EQ(*space.allocate(4 * MiB, loader, /*roomy=*/false), b) << "rather wait than take more memory";
   (void)*space.allocate(4 * MiB, loader);
-  space.free(b, 4 * MiB, compute);
   EXPECT_EQ(*space.allocate(4 * MiB, loader), b) << "the arena has no other";
   space.free(b, 4 * MiB, compute);
   space.coalesce({{b, 4 * MiB}});

@@ -124,6 +124,34 @@ TEST(Timeline, KeepTakesWhatTheOpsTake) {
   EXPECT_EQ(outcome.peak, 14u << 20);
 }
 
+// A batch that was seen to come while the iteration before still ran costs nothing, as long as the link has
+// the time for it; one that came behind its last op holds up the first.
+TEST(Timeline, ABatchThatIsBroughtAheadComesBesideTheOps) {
+  Profile profile = four_ops(1000);
+  profile.phases[0].copies = {{0, true, 30 << 20, 1, 300, 0, std::nullopt}};
+  profile.phases[0].buffers.push_back({30 << 20, true, 0, 6});
+  profile.phases[0].versions.push_back({2, 0, 30 << 20, outside, {0}, Role::input});
+  profile.phases[0].ops[0].reads = {2};
+  profile.phases[0].copies[0].version = 2;
+  const auto keep_us = [&] {
+    const Problem problem = problem_of(profile);
+    return Simulator(problem, with_cap(plenty)).run(uniform(problem, Class::keep)).us;
+  };
+  EXPECT_NEAR(keep_us(), 1800, 1e-6);
+  profile.phases[0].copies[0].lead_us = 50;
+  EXPECT_NEAR(keep_us(), 1500, 1e-6);
+  const Problem problem = problem_of(profile);
+  Trace trace;
+  const Outcome outcome =
+      Simulator(problem, with_cap(std::uint64_t{44} << 20)).run(uniform(problem, Class::swap), &trace);
+  const auto fetched = std::find_if(trace.spans.begin(), trace.spans.end(),
+                                    [](const Span& s) { return s.engine == Engine::in; });
+  ASSERT_NE(fetched, trace.spans.end());
+  EXPECT_GE(outcome.us, fetched->end + 300) << "the link brings it behind what the iteration fetches";
+  profile.phases[0].copies[0].us = 9000;
+  EXPECT_NEAR(keep_us(), 9000, 1e-6) << "and is the limit where it takes longer than everything else";
+}
+
 TEST(Timeline, ASwapBehindEnoughComputeIsFree) {
   const Problem problem = problem_of(four_ops(1000));
   Simulator simulator(problem, with_cap(12 << 20));

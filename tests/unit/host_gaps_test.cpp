@@ -1,0 +1,44 @@
+#include "runtime/host_gaps.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace pooch::runtime {
+namespace {
+
+double sum(const std::vector<double>& gaps) {
+  return std::accumulate(gaps.begin(), gaps.end(), 0.0);
+}
+
+TEST(HostGaps, AreWhatWasMeasuredWherePoochDisturbedNothing) {
+  const std::vector<TimedOp> ops{{0, 10}, {10, 20}, {25, 30}, {28, 31}, {40, 41}};
+  EXPECT_EQ(host_gaps(ops), (std::vector<double>{0, 0, 5, 0, 9}));
+  EXPECT_TRUE(host_gaps({}).empty());
+}
+
+// A long op that pooch held up, then short ones that the host, having lost its lead, launches every 10 us.
+TEST(HostGaps, AHostThatWasMadeToWaitWouldHaveKeptItsLead) {
+  std::vector<TimedOp> ops{{0, 100}, {150, 1150, true}};
+  for (int i = 0; i < 20; ++i) ops.push_back({1160 + 10.0 * i, 1162 + 10.0 * i});
+  EXPECT_DOUBLE_EQ(sum(host_gaps(ops)), 0) << "in 1100 us it launches a hundred ops";
+}
+
+TEST(HostGaps, AHostThatIsSlowerThanTheDeviceIsSoUndisturbedToo) {
+  std::vector<TimedOp> ops{{0, 2}};
+  for (int i = 1; i < 100; ++i) ops.push_back({10.0 * i, 10.0 * i + 2});
+  ops.push_back({1100, 1102, true});
+  const std::vector<double> gaps = host_gaps(ops);
+  EXPECT_NEAR(sum(gaps), 100 * 8, 10);
+  EXPECT_NEAR(gaps.back(), 8, 1e-9) << "the rest of it is pooch's doing";
+}
+
+TEST(HostGaps, APauseOfTheProgramStays) {
+  std::vector<TimedOp> ops{{0, 100}, {120, 220, true}};
+  for (int i = 0; i < 10; ++i) ops.push_back({230 + 10.0 * i, 232 + 10.0 * i});
+  ops.push_back({5000, 5100});
+  EXPECT_GT(sum(host_gaps(ops)), 4000);
+}
+
+}  // namespace
+}  // namespace pooch::runtime
