@@ -1,7 +1,7 @@
 #include "interpose/call_builder.h"
 
 #include <atomic>
-#include <memory>
+#include <new>
 #include <utility>
 
 #include "core/log.h"
@@ -68,7 +68,7 @@ void CallBuilder::explain_refusal() const {
 // Made where it stays: a copy that follows at once would wait for each of its parts to be written.
 void CallBuilder::append(Address address, std::uint64_t bytes, Effect effect, const Shape& shape) {
   if (spilled_.empty() && count_ < fixed_.size()) {
-    std::construct_at(&fixed_[count_++], address, bytes, effect, shape);
+    ::new (&fixed_[count_++]) Access{address, bytes, effect, shape};
     return;
   }
   if (spilled_.empty()) spilled_.assign(fixed_.begin(), fixed_.end());

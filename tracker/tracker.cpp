@@ -51,8 +51,10 @@ void Tracker::resolve(const Call& call, Op& op) {
     if (owner == nullptr) continue;
     const std::uint64_t offset = access.address - owner->base;
     // Made where it stays: a copy that follows at once would wait for each of its parts to be written.
-    op.operands.emplace_back(owner->id, owner->base, offset, std::min(access.bytes, owner->bytes - offset),
-                             access.effect, owner->managed, owner->born, owner->backing);
+    Operand& operand = op.operands.emplace_back();
+    operand.allocation = owner->id, operand.base = owner->base, operand.born = owner->born;
+    operand.offset = offset, operand.bytes = std::min(access.bytes, owner->bytes - offset);
+    operand.effect = access.effect, operand.managed = owner->managed, operand.backing = owner->backing;
     op.managed |= owner->managed;
   }
   if (op.operands.empty()) return;
