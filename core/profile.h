@@ -72,8 +72,8 @@ struct ProfileCopy {
   std::uint64_t bytes = 0;
   std::uint32_t stream = 0;
   double us = 0;
-  double lead_us = 0;  // how long before the end of the op in front of it it began, in another stream
   std::optional<std::uint32_t> version;  // the one it writes or reads
+  double lead_us = 0;  // how long before the end of the op in front of it it began, in another stream
 };
 
 // One allocation or free, in the program's order.

@@ -188,7 +188,8 @@ Status AliasMode::dismantle() {
   for (Chunk* chunk : chunks_)
     if (chunk->frame != nullptr)
       if (const auto gone = residency_.unmap_from_frame(*chunk); !gone && outcome) outcome = gone;
-  for (const Frame& frame : frames_) pool_.give_back(frame.pieces);
+  for (const Frame& frame : frames_)
+    if (!frame.given_away) pool_.give_back(frame.pieces);
   frames_.clear();
   phases_.clear();
   return outcome;

@@ -7,6 +7,7 @@
 // creating them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "core/device.h"
 #include "core/ids.h"
 #include "core/result.h"
+#include "runtime/memory_limits.h"
 
 namespace pooch::runtime {
 
@@ -46,8 +48,10 @@ class HandlePool {
   std::uint64_t limit() const { return cap_ > outside_ ? cap_ - outside_ : 0; }
   // ... and could take when the most was taken outside of the pool that ever was.
   std::uint64_t least_limit() const { return cap_ > most_outside_ ? cap_ - most_outside_ : 0; }
+  // What plans leave alone, for what comes and goes beside them.
+  static std::uint64_t reserve(std::uint64_t cap) { return std::clamp(cap / 256, 4 * page, 32 * page); }
   // Sets what is taken outside of the pool; free handles make way. `bytes` beyond what is now outside must be
-  // available(). What comes and goes within an iteration stays reserved, up to `most_reserved`: else handles
+  // available(). What comes and goes within an iteration stays reserved, up to reserve(cap): else handles
   // would go and come with it.
   Status set_outside(std::uint64_t bytes);
   // Gives up what is reserved; false: nothing was.

@@ -176,14 +176,23 @@ void Residency::used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t
 // -----------------------------------------------------------------------------------------------------
 
 Status Residency::map(const Chunk& chunk, const Pieces& pieces) {
-  std::uint64_t offset = 0;
-  for (const Piece& piece : pieces) {
-    const auto mapped = device_.map(chunk.address + offset, piece.bytes, piece.handle);
-    if (!mapped) {
-      if (offset > 0) (void)device_.unmap(chunk.address, offset);
+  Address at = chunk.address;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (const auto mapped = device_.map(at, pieces[i].bytes, pieces[i].handle); !mapped) {
+      (void)unmap(chunk, std::span(pieces).first(i));
       return mapped;
     }
-    offset += piece.bytes;
+    at = at + pieces[i].bytes;
+  }
+  return Done{};
+}
+
+// One call per mapping: whether the driver would take several at once is not said anywhere.
+Status Residency::unmap(const Chunk& chunk, std::span<const Piece> pieces) {
+  Address at = chunk.address;
+  for (const Piece& piece : pieces) {
+    if (const auto unmapped = device_.unmap(at, piece.bytes); !unmapped) return unmapped;
+    at = at + piece.bytes;
   }
   return Done{};
 }
@@ -202,7 +211,7 @@ Status Residency::back(Chunk& chunk) {
 
 // Undoes `back`: nothing has used the mapping yet.
 void Residency::unback(Chunk& chunk) {
-  (void)device_.unmap(chunk.address, chunk.bytes);
+  (void)unmap(chunk, chunk.pieces);
   pool_.give_back(std::exchange(chunk.pieces, {}));
   remove_mapped(chunk);
 }
@@ -296,7 +305,7 @@ static ChunkState away(const Chunk& chunk) {
 }
 
 Status Residency::finish_eviction(Chunk& chunk) {
-  if (const auto unmapped = device_.unmap(chunk.address, chunk.bytes); !unmapped) return unmapped.error();
+  if (const auto unmapped = unmap(chunk, chunk.pieces); !unmapped) return unmapped.error();
   pool_.give_back(std::exchange(chunk.pieces, {}));
   remove_mapped(chunk);
   if (chunk.live) ++evictions_;
@@ -319,12 +328,13 @@ Status Residency::map_to(Chunk& chunk, Frame& frame) {
 Status Residency::unmap_from_frame(Chunk& chunk) {
   Frame& frame = *std::exchange(chunk.frame, nullptr);
   if (frame.tenant == &chunk && chunk.live) {
-    chunk.pieces = std::exchange(frame.pieces, {});
+    chunk.pieces = frame.pieces;
+    frame.given_away = true;
     chunk.stale = chunk.expendable = false;
     add_mapped(chunk);
     return Done{};
   }
-  if (const auto unmapped = device_.unmap(chunk.address, chunk.bytes); !unmapped) return unmapped.error();
+  if (const auto unmapped = unmap(chunk, frame.pieces); !unmapped) return unmapped.error();
   chunk.state = away(chunk);
   chunk.stale = chunk.expendable = false;
   chunk.uses.clear();

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -71,6 +72,7 @@ struct Chunk {
 struct Frame {
   Pieces pieces;
   Chunk* tenant = nullptr;  // whose content it holds, or held last
+  bool given_away = false;  // alias mode ends, and the tenant keeps the memory
 };
 
 // A range of addresses with its chunks. It outlives allocations: a freed range keeps its handles mapped.
@@ -157,6 +159,7 @@ class Residency {
 
  private:
   Status map(const Chunk& chunk, const Pieces& pieces);
+  Status unmap(const Chunk& chunk, std::span<const Piece> pieces);
   Status back(Chunk& chunk);
   void unback(Chunk& chunk);
   Trace::Number begin_slice(TraceTrack track, const Chunk& chunk, StreamIndex stream);

@@ -82,10 +82,9 @@ Status Session::Impl::start() {
     executor->show_in(trace.get());
   }
   if (is_planned(config.policy) || !config.plan_file.empty()) {
-    // For what allocations outside of the plan may take at any time, for memory that is free but of other
-    // sizes than are wanted, and for what a layout loses.
+    // With what a layout loses.
     const std::uint64_t spare =
-        std::clamp(limits.cap / 256, 4 * page, 32 * page) + (config.alias_backing ? limits.cap / 96 : 0);
+        HandlePool::reserve(limits.cap) + (config.alias_backing ? limits.cap / 96 : 0);
     auto source =
         PlanSource::open(config, {info.name, limits.cap > spare ? limits.cap - spare : 0, limits.host_budget,
                                   config.alias_backing ? Backing::alias : Backing::remap});
@@ -208,8 +207,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   if (timed) s.profiler.begin(call.stream);
   const int status = s.launch(call, w, launch, lock);
   if (s.trace) s.trace->end(shown);
-  if (timed)
-    s.profiler.end(call.stream, w.op, moves != s.device.counters().moves());
+  if (timed) s.profiler.end(call.stream, w.op, moves != s.device.counters().moves());
   s.note_use(w, stream, status == 0);
   if (status != 0) return status;
   if (*position)

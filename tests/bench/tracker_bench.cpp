@@ -106,7 +106,7 @@ void follow(benchmark::State& state, const char* recording) {
   const std::uint64_t ops = again.tracker().ops(), iterations = again.tracker().iterations().count();
   for ([[maybe_unused]] auto _ : state)
     for (auto record = first; record != end; ++record) std::visit(again, *record);
-  if (again.tracker().iterations().count() - iterations != state.iterations())
+  if (again.tracker().iterations().count() - iterations != static_cast<std::uint64_t>(state.iterations()))
     return state.SkipWithError("the tracker lost its way");
   const auto followed = static_cast<double>(again.tracker().ops() - ops);
   state.counters["ops_per_iteration"] = followed / static_cast<double>(state.iterations());

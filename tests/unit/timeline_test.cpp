@@ -128,7 +128,7 @@ TEST(Timeline, KeepTakesWhatTheOpsTake) {
 // the time for it; one that came behind its last op holds up the first.
 TEST(Timeline, ABatchThatIsBroughtAheadComesBesideTheOps) {
   Profile profile = four_ops(1000);
-  profile.phases[0].copies = {{0, true, 30 << 20, 1, 300, 0, std::nullopt}};
+  profile.phases[0].copies = {{0, true, 30 << 20, 1, 300, std::nullopt}};
   profile.phases[0].buffers.push_back({30 << 20, true, 0, 6});
   profile.phases[0].versions.push_back({2, 0, 30 << 20, outside, {0}, Role::input});
   profile.phases[0].ops[0].reads = {2};

@@ -247,7 +247,9 @@ TEST(Verification, WhatEndsOrIsNotMadeAgainLeavesNothingBehind) {
     machine.write(1, 1);
     machine.drop(1);
     if (iteration == 3) machine.free(0);
-    if (iteration < 3) ASSERT_TRUE(machine.replay(1, 1));
+    if (iteration < 3) {
+      ASSERT_TRUE(machine.replay(1, 1));
+    }
     machine.verification().end();
     EXPECT_FALSE(machine.pinned());
   }
