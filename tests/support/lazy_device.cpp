@@ -128,24 +128,22 @@ Status LazyDevice::map(Address at, std::uint64_t bytes, PhysicalHandle handle) {
 
 Status LazyDevice::set_access(Address at, std::uint64_t bytes) {
   const Lock lock(mutex_);
-  const auto found = mappings_.find(at);
-  if (found == mappings_.end() || found->second.bytes != bytes)
-    return complain("unmap of a part of a mapping");
-  --physical_.at(found->second.handle).mappings;
-  mappings_.erase(found);
+  for (const Address end = at + bytes; at < end;) {
+    const auto found = mappings_.find(at);
+    if (found == mappings_.end()) return complain("set_access where nothing is mapped");
+    found->second.accessible = true;
+    at = at + found->second.bytes;
+  }
   return Done{};
 }
 
 Status LazyDevice::unmap(Address at, std::uint64_t bytes) {
   const Lock lock(mutex_);
-  for (const Address end = at + bytes; at < end;) {
-    const auto found = mappings_.find(at);
-    if (found == mappings_.end() || at + found->second.bytes > end)
-      return complain("unmap of a part of a mapping");
-    at = at + found->second.bytes;
-    --physical_.at(found->second.handle).mappings;
-    mappings_.erase(found);
-  }
+  const auto found = mappings_.find(at);
+  if (found == mappings_.end() || found->second.bytes != bytes)
+    return complain("unmap of a part of a mapping");
+  --physical_.at(found->second.handle).mappings;
+  mappings_.erase(found);
   return Done{};
 }
 
