@@ -63,7 +63,8 @@ struct Session::Impl {
     const std::uint64_t taken = std::max(outside_bytes, measured_outside) + more;
     return taken == 0 ? 0 : round_up(taken, page) + page;
   }
-  void measure_outside();
+  void measure_outside(std::uint64_t added);
+  void ask_outside();
   std::uint64_t occupied() const { return live_bytes + pool.outside(); }
 
   // Every change of the list of allocations, so that `find` sees it whole without the session's mutex.

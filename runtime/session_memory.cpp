@@ -77,6 +77,7 @@ Status Session::free(Address address, std::optional<StreamHandle> stream) {
 Status Session::admit_pass_through(std::uint64_t bytes) {
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
+  if (s.outside_with(pass_through_charge(bytes)) > s.pool.outside()) s.ask_outside();
   const std::uint64_t now = s.outside_with(pass_through_charge(bytes));
   const std::uint64_t more = now > s.pool.outside() ? now - s.pool.outside() : 0;
   if (now > s.limits.cap) {
@@ -98,12 +99,17 @@ Status Session::admit_pass_through(std::uint64_t bytes) {
   return moved_over;
 }
 
-// How tightly the driver packs small allocations only the driver knows. Asking costs some microseconds: it is
-// asked each time while the answers still grow, and now and then once they have been steady for some
-// iterations.
-void Session::Impl::measure_outside() {
+// How tightly the driver packs small allocations, and when it has carried out a stream-ordered free, only the
+// driver knows. Asking costs some microseconds: it is asked each time while the answers still grow, then now
+// and then; in between what comes is added and what goes still counts, so that the answer is never too small.
+void Session::Impl::measure_outside(std::uint64_t added) {
   constexpr std::uint64_t steady = 4096, now_and_then = 64;
-  if (++passed_since_growth > steady && passed_since_growth % now_and_then != 0) return;
+  const bool due = ++passed_since_growth <= steady || passed_since_growth % now_and_then == 0;
+  measured_outside += added;
+  if (due || outside_with(0) > pool.outside()) ask_outside();
+}
+
+void Session::Impl::ask_outside() {
   const auto free = device.free_bytes();
   if (!free) return;
   const std::uint64_t taken = free_at_start > *free ? free_at_start - *free : 0;
@@ -117,7 +123,7 @@ void Session::passed_through(Address address, std::uint64_t bytes, bool by_progr
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
   s.add_allocation(address, bytes, /*managed=*/false, by_program);
-  s.measure_outside();
+  s.measure_outside(pass_through_charge(bytes));
   // The memory is there already; whatever else can move makes way. Where nothing can, the next one is
   // refused.
   const std::uint64_t now = s.outside_with(0);
@@ -139,7 +145,7 @@ bool Session::relieve_device(std::uint64_t bytes) {
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
   s.passed_since_growth = 0;  // the account that was held to be steady is not
-  s.measure_outside();
+  s.ask_outside();
   const std::uint64_t wanted = std::min(round_up(bytes, page) + page, s.pool.created());
   const std::uint64_t never_created = s.pool.limit() - std::min(s.pool.limit(), s.pool.created());
   (void)s.placement->make_room(never_created + wanted, lock);
@@ -155,7 +161,6 @@ void Session::pass_through_freed(Address address) {
   if (gone == nullptr || gone->managed) return;
   const std::uint64_t charge = pass_through_charge(gone->bytes);
   impl_->outside_bytes -= charge;
-  if (charge >= page) impl_->measured_outside -= std::min(impl_->measured_outside, charge);
   impl_->remove_allocation(address);
   (void)impl_->pool.set_outside(impl_->outside_with(0));
   impl_->publish_occupied();

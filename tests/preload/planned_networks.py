@@ -43,8 +43,9 @@ class PlannedNetworks(unittest.TestCase):
                 least = re.search(r"hybrid needs at least (\d+) bytes", done.err)
                 if least:
                     self.assertEqual(done.status, 0, "demand mode")
-                    cap = int(least.group(1)) // MIB + 10
-                    cap += cap // 90 if backing == "alias" else 0  # the layout's part
+                    cap = int(least.group(1)) // MIB
+                    # Room for what comes beside the plan, and what a layout loses.
+                    cap += min(max(cap // 250, 8), 64) + 2 + (cap // 90 if backing == "alias" else 0)
                     done = under_plan(command, cap, POOCH_BACKING=backing)
                 with self.subTest(network=network, backing=backing, cap=f"{cap} of {need} MiB"):
                     self.assertLess(cap, need)
@@ -74,7 +75,7 @@ class Steady(unittest.TestCase):
         for growth in (early, late):
             self.assertEqual(growth["handles_created"], 0)
             self.assertEqual(growth["host_allocations"], 0)
-        self.assertEqual(early["host_waits"], late["host_waits"], "every iteration waits where the last one did")
+        self.assertAlmostEqual(early["host_waits"], late["host_waits"], delta=2, msg="no more with time")
         self.assertAlmostEqual(early["vmm_calls"], late["vmm_calls"], delta=early["vmm_calls"] / 100)
 
     def test_handles_make_way_for_passed_through_memory_alone(self):
