@@ -27,6 +27,13 @@ double median(std::vector<double>& values) {
 
 }  // namespace
 
+bool Profiler::describing() const {
+  const auto where = tracker_.iterations().where();
+  if (timing_ || !where) return true;
+  const auto known = known_.find(where->phase);
+  return known == known_.end() || known->second.described < most_described;
+}
+
 void Profiler::begin(StreamHandle stream) {
   if (timer_ && !timer_->begin(next_op_, stream)) failed_ = true;
 }

@@ -39,8 +39,8 @@ class Profiler {
 
   // Are ops timed at present? Then every launch is to be bracketed.
   bool timing() const { return timing_; }
-  // May what is said of the next op end up in the profile? Not in phases that have been timed often enough.
-  bool describing() const { return timing_ || !tracker_.iterations().where(); }
+  // May what is said of the next op end up in the profile? Not in phases that are known well enough.
+  bool describing() const;
   // Does a timer still hold times, or wait for some?
   bool measuring() const { return timer_ != nullptr; }
   void begin(StreamHandle stream);

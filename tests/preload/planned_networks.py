@@ -88,7 +88,7 @@ class Steady(unittest.TestCase):
 
     def test_alias_mode_asks_for_nothing(self):
         command = ["--network", "resnet50", "--input-size", "64", "--batch", "64"]
-        for growth in self.growth("soft:v100-pcie3:timing", command, 600, "alias", 16, 20):
+        for growth in self.growth("soft:v100-pcie3:timing", command, 640, "alias", 16, 20):
             for what in ("vmm_calls", "handles_created", "host_allocations", "host_waits"):
                 self.assertEqual(growth[what], 0, what)
 

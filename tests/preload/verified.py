@@ -51,7 +51,8 @@ class Verified(unittest.TestCase):
                 compared[how, backing] = done.summary["verified"]
         self.assertGreater(compared["sample", "remap"], 30, "two iterations of all maps")
         self.assertGreater(compared["all", "remap"], compared["sample", "remap"] + 30)
-        self.assertEqual(compared["all", "alias"], compared["all", "remap"])
+        # Its plan has less memory, and may be another one.
+        self.assertGreater(compared["all", "alias"], compared["sample", "remap"] + 30)
 
     def test_nothing_differs_where_no_memory_is_touched(self):
         done = self.train("--memory", "140MiB", device="soft:v100-pcie3:timing", POOCH_VERIFY="all")
