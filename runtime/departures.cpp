@@ -80,6 +80,17 @@ Result<bool> Departures::is_finished(const Marks& marks) {
   return true;
 }
 
+// What leaves without a copy goes when the device gets beyond its last use; copies queue up behind each other
+// and may take much longer, even where they were begun first.
+const Chunk& Departures::next_to_leave() const {
+  const auto copied = [this](const Chunk* chunk) {
+    return std::any_of(chunk->uses.begin(), chunk->uses.end(),
+                       [this](const Mark& mark) { return mark.stream == residency_.out_stream(); });
+  };
+  const auto found = std::find_if_not(leaving_.begin(), leaving_.end(), copied);
+  return found == leaving_.end() ? *leaving_.front() : **found;
+}
+
 Result<bool> Departures::reclaim(std::uint64_t bytes, Wait wait, std::unique_lock<std::mutex>& lock) {
   while (pool_.available() < bytes) {
     if (waiting_) {
@@ -96,7 +107,7 @@ Result<bool> Departures::reclaim(std::uint64_t bytes, Wait wait, std::unique_loc
     if (*blocked) return false;
     waiting_ = true;
     ++waits_;
-    const Status outcome = await(device_, order_, leaving_.front()->uses, lock);
+    const Status outcome = await(device_, order_, next_to_leave().uses, lock);
     waiting_ = false;
     waited_.notify_all();
     if (!outcome) return outcome.error();

@@ -43,6 +43,7 @@ class Departures {
   std::uint64_t waits() const { return waits_; }  // times that the host had to wait
 
  private:
+  const Chunk& next_to_leave() const;
   Status take_finished(std::uint64_t bytes);
   Result<bool> is_finished(const Marks& marks);
 

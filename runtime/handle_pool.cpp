@@ -120,7 +120,7 @@ Result<std::uint64_t> HandlePool::give_up(std::uint64_t bytes) {
 
 Status HandlePool::set_outside(std::uint64_t bytes) {
   taken_outside_ = bytes;
-  if (bytes < outside_ && outside_ <= bytes + reserve(cap_)) return Done{};
+  if (bytes < outside_ && outside_ <= bytes + std::max(reserve(cap_), cap_ / 64)) return Done{};
   if (const auto shrunk = shrink_to(cap_ > bytes ? cap_ - bytes : 0); !shrunk) return shrunk.error();
   outside_ = bytes;
   most_outside_ = std::max(most_outside_, bytes);

@@ -156,6 +156,7 @@ class Residency {
   Status put_back(Chunk& chunk, HostSlot slot, Mark last_use);
 
   std::uint64_t evictions() const { return evictions_; }
+  StreamIndex out_stream() const { return out_; }  // that content is copied to the host in
 
  private:
   Status map(const Chunk& chunk, const Pieces& pieces);
