@@ -248,7 +248,7 @@ PhaseProfile PhaseBuilder::build() {
   const std::uint32_t input = in_new_buffer(bytes_of(batch), Role::input);
   add_map("input", batch, {input});
   phase_.copies.push_back({0, true, bytes_of(batch), 0, static_cast<double>(bytes_of(batch)) / 12e3, input});
-  if (dice_.below(2) == 0) phase_.copies.back().lead_us = 17.5;
+  if (batch.sizes[0] % 2 == 0) phase_.copies.back().lead_us = 17.5;
   while (promised_ + (trains_ ? 2 : 1) < target_ && promised_ < target_) {
     const std::size_t before = promised_;
     add_next();
