@@ -21,7 +21,9 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
   if (script_ != nullptr && script_ == script_of(phase))
     if (const auto left = leave(lock); !left) return left;
   const Script& taken = *adopted.script;
-  scripts_.insert_or_assign(phase, std::move(adopted));
+  Adopted& place = scripts_[phase];
+  if (place.script != nullptr) replaced_.push_back(std::move(place.script));
+  place = std::move(adopted);
   return prepare_verification(taken, lock);
 }
 
@@ -274,7 +276,7 @@ Status Executor::after(std::int32_t position, const tracker::Op& op) {
   if (script_ == nullptr || start_ + static_cast<std::uint64_t>(position) + 1 != parts_.tracker.steps())
     return Done{};
   bind(position, op.operands);
-  planned_peak_ = std::max(planned_peak_, parts_.pool.created() + parts_.pool.outside() - parts_.pool.idle());
+  planned_peak_ = std::max(planned_peak_, parts_.pool.in_use());
   for (const ScriptAction& action : script_->after(position)) {
     const Status done = action.kind == PlanAction::Kind::evict ? evict(action.subject) : drop(action.subject);
     if (!done) return done;

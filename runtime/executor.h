@@ -188,6 +188,7 @@ class Executor {
   IterationClock clock_;
   std::uint64_t planned_peak_ = 0;  // bytes
   std::map<tracker::PhaseIndex, Adopted> scripts_;
+  std::vector<std::unique_ptr<const Script>> replaced_;  // a thread in a host wait may still read them
   std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused_buffers_;  // not to be dropped
   AliasMode alias_;
 

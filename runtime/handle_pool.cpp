@@ -119,8 +119,13 @@ Result<std::uint64_t> HandlePool::give_up(std::uint64_t bytes) {
 }
 
 Status HandlePool::set_outside(std::uint64_t bytes) {
+  // More than plans leave alone: what a plan lacks now and then costs less than handles that come and go.
+  const std::uint64_t most_reserved = std::max(reserve(cap_), cap_ / 64);
   taken_outside_ = bytes;
-  if (bytes < outside_ && outside_ <= bytes + std::max(reserve(cap_), cap_ / 64)) return Done{};
+  if (bytes < outside_ && outside_ <= bytes + most_reserved) {
+    note_peak();
+    return Done{};
+  }
   if (const auto shrunk = shrink_to(cap_ > bytes ? cap_ - bytes : 0); !shrunk) return shrunk.error();
   outside_ = bytes;
   most_outside_ = std::max(most_outside_, bytes);
@@ -135,7 +140,7 @@ bool HandlePool::give_up_reserved() {
 }
 
 void HandlePool::note_peak() {
-  peak_ = std::max(peak_, created_ + outside_);
+  peak_ = std::max(peak_, created_ + taken_outside_);
 }
 
 }  // namespace pooch::runtime

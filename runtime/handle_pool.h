@@ -51,8 +51,8 @@ class HandlePool {
   // What plans leave alone, for what comes and goes beside them.
   static std::uint64_t reserve(std::uint64_t cap) { return std::clamp(cap / 256, 4 * page, 32 * page); }
   // Sets what is taken outside of the pool; free handles make way. `bytes` beyond what is now outside must be
-  // available(). What comes and goes within an iteration stays reserved, up to reserve(cap): else handles
-  // would go and come with it.
+  // available(). What comes and goes within an iteration stays reserved, up to a 64th of the cap: else
+  // handles would go and come with it.
   Status set_outside(std::uint64_t bytes);
   // Gives up what is reserved; false: nothing was.
   bool give_up_reserved();
@@ -60,7 +60,9 @@ class HandlePool {
     const auto found = free_lists_.find(bytes);
     return found == free_lists_.end() ? 0 : found->second.size();
   }
-  std::uint64_t outside() const { return outside_; }
+  std::uint64_t outside() const { return outside_; }  // with what is reserved
+  std::uint64_t taken_outside() const { return taken_outside_; }
+  std::uint64_t in_use() const { return attached() + taken_outside_; }
   // Destroys free handles of `bytes` or more, as far as there are any: what that gave back to the device.
   Result<std::uint64_t> give_up(std::uint64_t bytes);
   std::uint64_t created() const { return created_; }  // handles, free ones too

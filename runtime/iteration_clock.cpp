@@ -1,6 +1,7 @@
 #include "runtime/iteration_clock.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pooch::runtime {
 namespace {
@@ -18,6 +19,7 @@ IterationClock::~IterationClock() {
 void IterationClock::begin(tracker::PhaseIndex phase, StreamHandle stream) {
   collect();
   const bool chained = std::exchange(chained_, false);
+  open_ = false;
   const auto capturing = device_.capturing(stream);
   if (!capturing || *capturing || begins_.size() >= most_pending) return;
   const auto event = new_event();
@@ -27,11 +29,11 @@ void IterationClock::begin(tracker::PhaseIndex phase, StreamHandle stream) {
     return;
   }
   begins_.push_back({*event, phase, chained});
+  open_ = true;
 }
 
 void IterationClock::complete() {
-  if (begins_.empty() || begins_.back().complete) return;
-  begins_.back().complete = chained_ = true;
+  if (std::exchange(open_, false)) begins_.back().complete = chained_ = true;
 }
 
 std::optional<EventHandle> IterationClock::new_event() {

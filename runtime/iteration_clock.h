@@ -26,7 +26,7 @@ class IterationClock {
   // It was followed to its end. Without this its time does not count.
   void complete();
   // What runs now is no iteration that counts.
-  void interrupt() { chained_ = false; }
+  void interrupt() { open_ = chained_ = false; }
 
   // Of the latest ones, in milliseconds; empty: none was measured.
   std::optional<double> median_ms(tracker::PhaseIndex phase);
@@ -43,7 +43,8 @@ class IterationClock {
 
   Device& device_;
   std::deque<Begin> begins_;
-  bool chained_ = false;
+  bool open_ = false;     // the latest of them began the iteration at hand
+  bool chained_ = false;  // ... or it has ended just now
   std::vector<EventHandle> free_;
   std::map<tracker::PhaseIndex, std::deque<double>> ms_;
 };

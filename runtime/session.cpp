@@ -239,7 +239,7 @@ Trace::Number Session::Impl::show(const Call& call, const Work& w, StreamIndex s
       if (finished && !*finished) slice.cause = "copy";
     }
   }
-  trace->memory(pool.created() + pool.outside() - pool.idle());
+  trace->memory(pool.in_use());
   return trace->begin(slice);
 }
 

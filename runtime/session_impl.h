@@ -65,7 +65,7 @@ struct Session::Impl {
   }
   void measure_outside(std::uint64_t added);
   void ask_outside();
-  std::uint64_t occupied() const { return live_bytes + pool.outside(); }
+  std::uint64_t occupied() const { return live_bytes + pool.taken_outside(); }
 
   // Every change of the list of allocations, so that `find` sees it whole without the session's mutex.
   tracker::Allocation add_allocation(Address base, std::uint64_t bytes, bool managed, bool by_program) {

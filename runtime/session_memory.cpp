@@ -88,7 +88,7 @@ Status Session::admit_pass_through(std::uint64_t bytes) {
           format_bytes(s.outside_bytes + bytes), format_bytes(now), now / MiB, format_bytes(s.limits.cap));
     return Error{ErrorCode::out_of_memory, "the cap is exhausted"};
   }
-  if (s.occupied() + more > s.limits.cap + s.limits.host_budget) {
+  if (s.live_bytes + now > s.limits.cap + s.limits.host_budget) {
     s.report_full(bytes);
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }

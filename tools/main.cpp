@@ -26,7 +26,8 @@ void describe_run(CLI::App& run, RunOptions& options) {
   auto* memory = run.add_option("--memory", options.memory, "device memory the command may use (16GiB, 80%)");
   auto* host = run.add_option("--host-memory", options.host_memory, "page-locked host memory (64GiB, 80%)");
   auto* policy =
-      run.add_option("--policy", options.policy, "who decides what leaves the device: keep, demand");
+      run.add_option("--policy", options.policy,
+                     "who decides what leaves the device: demand, " + pooch::tools::policy_names());
   run.add_option("--device", options.device, "real, or soft:MODEL[:compute|timing][:memory=SIZE]")
       ->capture_default_str();
   auto* summary = run.add_option("--summary", options.summary, "file for the summary as JSON");
@@ -65,7 +66,7 @@ void describe_graph(CLI::App& graph, pooch::tools::GraphOptions& options) {
 
 void describe_plan(CLI::App& plan, pooch::tools::PlanOptions& options) {
   plan.add_option("profile", options.profile, "a profile.json")->type_name("PROFILE")->required();
-  plan.add_option("--policy", options.policy, "who decides: keep, swap-all, pooch, hybrid, …")
+  plan.add_option("--policy", options.policy, "who decides: " + pooch::tools::policy_names())
       ->capture_default_str();
   plan.add_option("--memory", options.memory, "device memory that the program may use (16GiB, 80%)")
       ->required();

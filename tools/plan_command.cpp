@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <cmath>
 #include <cstdio>
 #include <tuple>
@@ -80,13 +82,18 @@ int complain(const std::string& message) {
 
 }  // namespace
 
+std::string policy_names() {
+  std::string names;
+  for (const policy::PolicyInfo& info : policy::policies())
+    names += (names.empty() ? "" : ", ") + std::string(info.name);
+  return names;
+}
+
 std::optional<std::string> unknown_policy(const std::string& name) {
-  std::string known;
-  for (const policy::PolicyInfo& info : policy::policies()) {
-    if (info.name == name) return std::nullopt;
-    known += (known.empty() ? "" : ", ") + std::string(info.name);
-  }
-  return fmt::format("'{}': accepted are {}", name, known);
+  const auto& known = policy::policies();
+  if (std::any_of(known.begin(), known.end(), [&](const auto& info) { return info.name == name; }))
+    return std::nullopt;
+  return fmt::format("'{}': accepted are {}", name, policy_names());
 }
 
 int plan_command(const PlanOptions& options) {

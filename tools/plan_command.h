@@ -22,6 +22,8 @@ struct PlanOptions {
 // 0, or 2 after one line on stderr; then nothing was written.
 int plan_command(const PlanOptions& options);
 
+// Of all planned policies, with commas between them.
+std::string policy_names();
 // "'NAME': accepted are …", where no policy has that name; otherwise nothing.
 std::optional<std::string> unknown_policy(const std::string& name);
 

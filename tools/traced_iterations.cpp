@@ -4,7 +4,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
 namespace pooch::tools {
 namespace {
@@ -16,11 +15,10 @@ struct Marks {
   struct Begin {
     double at_us;
     std::string phase;
+    bool planned;
   };
-  std::optional<double> row;       // of the iterations
-  std::set<double> compute;        // rows of the program's ops
-  std::vector<Begin> iterations;   // in order
-  std::set<double> entered, left;  // µs: a plan's first op, and where plans were left
+  std::optional<double> row;      // of the iterations
+  std::vector<Begin> iterations;  // in order
 
   void note(const Json& event);
 };
@@ -38,35 +36,10 @@ void Marks::note(const Json& event) {
   const Json& arguments = event.contains("args") ? event["args"] : Json::object();
   const double at_us = number_of(event, "ts", 0);
   const double in_row = number_of(event, "tid", -1);
-  if (kind == "M" && name == "thread_name") {
-    const std::string title = text_of(arguments, "name");
-    if (title == "iterations") row = in_row;
-    if (title.starts_with("compute")) compute.insert(in_row);
-  } else if (kind == "X" && in_row == row) {
-    iterations.push_back({at_us, name});
-  } else if (kind == "X" && compute.contains(in_row) && number_of(arguments, "position", -1) == 0) {
-    entered.insert(at_us);
-  } else if (kind == "i" && name == "plan left") {
-    left.insert(at_us);
-  }
-}
-
-// By iteration: did it follow a plan to its end? An iteration's slice begins with its first op, or later,
-// when the streams of the one before are done; so a plan's first op is of the first iteration that begins no
-// earlier.
-std::vector<bool> followed(const Marks& marks) {
-  std::set<double> entered = marks.entered;
-  for (const double left : marks.left) {
-    const auto next = entered.upper_bound(left);
-    if (next != entered.begin()) entered.erase(std::prev(next));
-  }
-  std::vector<bool> planned(marks.iterations.size());
-  for (const double first_op : entered) {
-    const auto of = std::lower_bound(marks.iterations.begin(), marks.iterations.end(), first_op,
-                                     [](const Marks::Begin& begin, double at) { return begin.at_us < at; });
-    if (of != marks.iterations.end()) planned[static_cast<std::size_t>(of - marks.iterations.begin())] = true;
-  }
-  return planned;
+  if (kind == "M" && name == "thread_name" && text_of(arguments, "name") == "iterations")
+    row = in_row;
+  else if (kind == "X" && in_row == row)
+    iterations.push_back({at_us, name, text_of(arguments, "mode") == "plan"});
 }
 
 }  // namespace
@@ -84,13 +57,12 @@ Result<std::vector<TracedIteration>> traced_iterations(const std::string& path, 
   };
   if (Json::parse(in, drop_events, /*allow_exceptions=*/false).is_discarded())
     return Error{ErrorCode::invalid_argument, "it is no JSON"};
-  const std::vector<bool> planned = followed(marks);
   std::vector<TracedIteration> found;
   for (std::size_t i = 0; i + 1 < marks.iterations.size(); ++i) {
-    const auto& [from, name] = marks.iterations[i];
+    const auto& [from, name, planned] = marks.iterations[i];
     const double to = marks.iterations[i + 1].at_us;
     if (name != phase) continue;
-    found.push_back({(to - from) / 1e3, planned[i]});
+    found.push_back({(to - from) / 1e3, planned});
   }
   return found;
 }

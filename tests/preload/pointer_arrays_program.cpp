@@ -10,15 +10,9 @@
 #include <cstdlib>
 #include <vector>
 
-namespace {
+#include "ok.h"
 
-#define OK(call)                                                  \
-  do {                                                            \
-    if (const int status = static_cast<int>(call); status != 0) { \
-      std::fprintf(stderr, "%s gives %d\n", #call, status);       \
-      std::exit(1);                                               \
-    }                                                             \
-  } while (false)
+namespace {
 
 constexpr int side = 1024, depth = 64, batch = 4, kept = 3 * batch, matrices = 24;
 constexpr std::size_t count = std::size_t{side} * side;

@@ -11,15 +11,9 @@
 #include <cstdlib>
 #include <vector>
 
-namespace {
+#include "ok.h"
 
-#define OK(call)                                                  \
-  do {                                                            \
-    if (const int status = static_cast<int>(call); status != 0) { \
-      std::fprintf(stderr, "%s gives %d\n", #call, status);       \
-      std::exit(1);                                               \
-    }                                                             \
-  } while (false)
+namespace {
 
 constexpr int images = 16, channels = 64, side = 32;
 constexpr std::size_t count = std::size_t{images} * channels * side * side;  // 4 MiB of floats

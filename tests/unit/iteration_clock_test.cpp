@@ -44,6 +44,22 @@ TEST_F(IterationClockTest, NothingCountsThatWasNotFollowedToItsEndAndByAnother) 
   EXPECT_FALSE(clock_.median_ms(train));
 }
 
+TEST_F(IterationClockTest, AnIterationWhoseBeginWasNotRecordedCountsForNone) {
+  device_.block(stream_);
+  for (int i = 0; i < 20; ++i) iteration(train, 10);  // more than are held
+  device_.unblock(stream_);
+  device_.drain();
+  iteration(train, 10);
+  iteration(train, 10);
+  device_.drain();
+  EXPECT_NEAR(clock_.median_ms(train).value_or(0), 10, 0.001);
+  clock_.interrupt();
+  clock_.complete();  // of nothing
+  iteration(validate, 3);
+  device_.drain();
+  EXPECT_FALSE(clock_.median_ms(validate));
+}
+
 TEST_F(IterationClockTest, NeverWaitsAndHoldsFewEvents) {
   device_.block(stream_);
   for (int i = 0; i < 100; ++i) iteration(train, 10);

@@ -170,6 +170,22 @@ TEST(HandlePool, OutsideMemoryTakesFromTheSameCap) {
   EXPECT_TRUE(pool.acquire(2 * MiB));
 }
 
+TEST(HandlePool, WhatIsReservedIsNotTaken) {
+  LazyDevice device(512 * MiB);
+  HandlePool pool(device, 256 * MiB);
+  ASSERT_TRUE(pool.set_outside(6 * MiB));
+  ASSERT_TRUE(pool.set_outside(2 * MiB));
+  EXPECT_EQ(pool.outside(), 6 * MiB);
+  EXPECT_EQ(pool.taken_outside(), 2 * MiB);
+  EXPECT_EQ(pool.in_use(), 2 * MiB);
+  const auto pieces = pool.acquire(128 * MiB);
+  ASSERT_TRUE(pieces);
+  EXPECT_EQ(pool.peak(), 130 * MiB);
+  EXPECT_EQ(pool.in_use(), 130 * MiB);
+  ASSERT_TRUE(pool.set_outside(4 * MiB));
+  EXPECT_EQ(pool.peak(), 132 * MiB) << "also within what was reserved";
+}
+
 TEST(HostArena, UsesScatteredMemoryToTheLastPage) {
   LazyDevice device(512 * MiB);
   StreamOrder order(device);
