@@ -74,6 +74,7 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
     const auto policy = parse_policy(text);
     if (!policy) return at("POOCH_POLICY", policy.error());
     config.policy = *policy;
+    config.policy_chosen = true;
   }
   if (const char* text = get("POOCH_TIMER"); text != nullptr && *text != '\0') {
     const auto timer = choose(text, timer_names);

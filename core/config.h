@@ -51,7 +51,8 @@ struct SizeSetting {
 struct Config {
   std::optional<SizeSetting> memory_cap;   // POOCH_MEMORY_CAP
   std::optional<SizeSetting> host_memory;  // POOCH_HOST_MEMORY
-  Policy policy = Policy::demand;          // POOCH_POLICY
+  Policy policy = Policy::hybrid;          // POOCH_POLICY
+  bool policy_chosen = false;              // ... was set: plans are made even where memory is never short
   Timer timer = Timer::automatic;          // POOCH_TIMER
   bool call_sites = false;                 // POOCH_CALLSITES
   std::string plan_file;                   // POOCH_PLAN, empty: plans are made or found in the cache

@@ -59,6 +59,7 @@ class StreamOrder {
   Result<Mark> launched_exactly(StreamIndex stream) { return launched(stream, true); }
   // From now on record an event after every piece of work.
   void set_eager(bool eager) { eager_ = eager; }
+  bool eager() const { return eager_; }
 
   // Later work of `waiter` follows `mark` on the device. Free where that is known to hold already.
   Status follow(StreamIndex waiter, Mark mark);

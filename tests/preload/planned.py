@@ -101,6 +101,18 @@ class Planned(unittest.TestCase):
                     if modes[i] is not None and (times[kind] > 1 or (loop == [] and i >= 4)):
                         self.assertEqual(modes[i], "plan", f"pass {i}, {kind}, of {passes}: {modes}")
 
+    def test_where_no_policy_is_chosen_only_what_does_not_fit_is_planned(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for cap, planned in ((100, True), (300, False)):
+                with self.subTest(cap=cap):
+                    done = run(COMPUTE, train("digits", 12), "--memory", f"{cap}MiB",
+                               env={"POOCH_POLICY": "", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": f"{folder}/{cap}"})
+                    self.check(done, cap)
+                    self.assertEqual(done.losses[:12], self.in_core.losses[:12])
+                    self.assertEqual(done.summary["policy"], "hybrid")
+                    self.assertEqual(done.summary["planned_iterations"] > 0, planned)
+                    self.assertEqual(pathlib.Path(folder, str(cap)).exists(), planned, "nothing is planned, nothing kept")
+
     def test_alias_mode_gives_the_same_bits_and_maps_nothing_in_steady_state(self):
         for policy, cap in (("hybrid", 100), ("swap-all", 120)):
             with self.subTest(policy=policy):

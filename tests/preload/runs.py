@@ -43,7 +43,10 @@ def run(device, command, *options, env=None, timeout=300):
         if "--no-pooch" not in options:
             options = (*options, "--summary", str(files["summary"]))
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
-        environment.update(env or {}, SOFTGPU_REPORT=str(files["device"]))
+        # Most tests are of one policy; what happens where none is chosen has its own.
+        environment.update({"POOCH_POLICY": "demand"} | (env or {}), SOFTGPU_REPORT=str(files["device"]))
+        if environment["POOCH_POLICY"] == "":
+            del environment["POOCH_POLICY"]
         done = subprocess.run([str(POOCH), "run", "--device", device, *options, "--", *command], env=environment,
                               capture_output=True, text=True, timeout=timeout)
         text = {name: path.read_text() if path.exists() else "" for name, path in files.items()}

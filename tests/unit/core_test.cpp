@@ -42,7 +42,7 @@ Result<Config> config_of(const std::map<std::string, std::string>& variables) {
 TEST(Config, DefaultsToDemandAndWarnings) {
   const auto config = config_of({});
   ASSERT_TRUE(config);
-  EXPECT_EQ(config->policy, Policy::demand);
+  EXPECT_EQ(config->policy, Policy::hybrid);
   EXPECT_EQ(config->log_level, LogLevel::warn);
   EXPECT_FALSE(config->memory_cap);
 }
