@@ -24,6 +24,7 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("planned_iterations", s.planned_iterations);
   visit("plans_left", s.plans_left);
   visit("replays", s.replays);
+  visit("moved_prefetches", s.moved_prefetches);
   visit("verified", s.verified);
   visit("mismatches", s.mismatches);
   visit("unplanned_evictions", s.unplanned_evictions);

@@ -25,6 +25,7 @@ struct Summary {
   std::uint64_t planned_iterations = 0;   // of those, that followed a plan from their first op to their last
   std::uint64_t plans_left = 0;           // times that an op came which the plan did not expect
   std::uint64_t replays = 0;              // calls made again
+  std::uint64_t moved_prefetches = 0;     // that start earlier than planned, because they were waited for
   std::uint64_t verified = 0;             // maps that were compared with what they were before
   std::uint64_t mismatches = 0;           // of those, that differed
   std::uint64_t unplanned_evictions = 0;  // times that memory had to be found while a plan was followed

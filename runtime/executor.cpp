@@ -12,8 +12,13 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
                        double out_us_per_byte, std::unique_lock<std::mutex>& lock) {
   auto script = Script::compile(plan, known, out_us_per_byte);
   if (!script) return script.error();
-  Adopted adopted{
-      std::make_unique<const Script>(std::move(*script)), known, plan.backing == Backing::alias, 0, {}};
+  Adopted adopted{std::make_unique<const Script>(std::move(*script)),
+                  known,
+                  plan.backing == Backing::alias,
+                  0,
+                  {},
+                  out_us_per_byte,
+                  {}};
   begin_trust(phase, adopted);
   // The old one may be what the layout is for.
   if (scripts_.contains(phase))
@@ -24,6 +29,7 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
   Adopted& place = scripts_[phase];
   if (place.script != nullptr) replaced_.push_back(std::move(place.script));
   place = std::move(adopted);
+  if (watched_ == phase) give_up_watch();
   return prepare_verification(taken, lock);
 }
 
@@ -58,10 +64,12 @@ void Executor::enter(const tracker::Iterations::Where& where, const Script& scri
   // The phase turned out to be another one than was expected: what its ops so far touched.
   const tracker::StepIndex now = parts_.tracker.steps();
   from_the_start_ = now == start;
-  if (from_the_start_)
+  if (from_the_start_) {
     clock_.begin(where.phase, stream);
-  else
+    begin_watch(where.phase, *followed(), stream);
+  } else {
     clock_.interrupt();
+  }
   for (tracker::StepIndex step = start; step < now; ++step) {
     if (!parts_.tracker.log().has(step)) continue;
     bind(static_cast<std::int32_t>(step - start), parts_.tracker.log().operands(step));
@@ -86,6 +94,7 @@ Status Executor::leave(std::unique_lock<std::mutex>& lock) {
   ++counts_.left;
   log::info("the plan of phase {} is left at op {}", script_->plan().phase, parts_.tracker.steps() - start_);
   pending_.clear();
+  if (waits_.watching()) give_up_watch();
   if (const auto apart = dismantle(lock); !apart) return apart;
   const Script* const script = script_;
   for (std::uint32_t i = next_replay_; i < script->replays().size() && dropped_ > 0; ++i) {
@@ -101,6 +110,7 @@ Status Executor::leave(std::unique_lock<std::mutex>& lock) {
 void Executor::stop_following() {
   counts_.unplanned = parts_.placement.fallbacks() - fallbacks_before_;
   script_ = nullptr;
+  waits_.end();
   parts_.verification.end();
   nvtx_iterations_.end();
 }
@@ -159,6 +169,7 @@ Result<std::optional<std::int32_t>> Executor::before(const tracker::Op& op, Stre
       clock_.interrupt();
       return Position{};
     }
+    if (script_ == nullptr && learn(where->phase)) continue;
     if (script_ == nullptr)
       if (const auto prepared = prepare_verification(*wanted, lock); !prepared) return prepared.error();
     if (parts_.tracker.steps() != steps) continue;
@@ -166,7 +177,9 @@ Result<std::optional<std::int32_t>> Executor::before(const tracker::Op& op, Stre
     const auto position = static_cast<std::int32_t>(parts_.tracker.steps() - start_);
     const tracker::StepIndex now = parts_.tracker.steps();
     if (const auto acted = act_before(position, op, stream, lock); !acted) return acted.error();
-    if (parts_.tracker.steps() == now && script_ == wanted) return Position{position};
+    if (parts_.tracker.steps() != now || script_ != wanted) continue;
+    note_needed(op.operands, stream);
+    return Position{position};
   }
 }
 
@@ -252,6 +265,7 @@ Status Executor::fetch(const std::vector<ChunkUse>& uses, std::uint32_t map) {
   if (!resident && resident.error().code != ErrorCode::out_of_memory) return resident;
   const std::uint64_t now = parts_.placement.tick();
   for (const ChunkUse& use : uses) use.chunk->last_use = now;
+  waits_.fetched(map, parts_.order.handle(parts_.residency.in_stream()));
   return Done{};
 }
 

@@ -26,9 +26,11 @@
 #include "runtime/address_space.h"
 #include "runtime/alias.h"
 #include "runtime/departures.h"
+#include "runtime/feedback.h"
 #include "runtime/iteration_clock.h"
 #include "runtime/nvtx.h"
 #include "runtime/placement.h"
+#include "runtime/prefetch_waits.h"
 #include "runtime/residency.h"
 #include "runtime/script.h"
 #include "runtime/stream_order.h"
@@ -42,8 +44,9 @@ struct ExecutorCounts {
   std::uint64_t planned_iterations = 0;  // followed from their first op to their last
   std::uint64_t left = 0;                // plans left at an op that they did not expect
   std::uint64_t replays = 0;
-  std::uint64_t aliased = 0;    // times that alias mode was begun
-  std::uint64_t unplanned = 0;  // times that Demand was asked for memory while a plan was followed
+  std::uint64_t aliased = 0;           // times that alias mode was begun
+  std::uint64_t unplanned = 0;         // times that Demand was asked for memory while a plan was followed
+  std::uint64_t moved_prefetches = 0;  // that start earlier than planned, because they were waited for
 };
 
 // The plan that most device time went into: what it foretold, and what came.
@@ -69,6 +72,7 @@ class Executor {
   explicit Executor(const Parts& parts)
       : parts_(parts),
         clock_(parts.device),
+        waits_(parts.device),
         alias_(parts.device, parts.order, parts.pool, parts.residency, parts.departures) {}
   // What is done is shown in the timeline from now on; nullptr: in none.
   void show_in(Trace* trace) { trace_ = trace; }
@@ -137,6 +141,8 @@ class Executor {
     bool alias = false;           // to be had in alias mode
     std::uint64_t shortfall = 0;  // bytes that its layout lacked
     MapTrust trust;
+    double out_us_per_byte = 0;
+    Feedback feedback;
   };
   const Script* script_of(tracker::PhaseIndex phase) const;
   Status idle(std::unique_lock<std::mutex>& lock);
@@ -172,6 +178,12 @@ class Executor {
   Status end_slots(const ScriptReplay& replay);
   Status settle_restored(std::uint32_t index);
 
+  // executor_feedback.cpp
+  bool learn(tracker::PhaseIndex phase);
+  void begin_watch(tracker::PhaseIndex phase, Adopted& adopted, StreamHandle stream);
+  void give_up_watch();
+  void note_needed(std::span<const tracker::Operand> operands, StreamHandle stream);
+
   // executor_verify.cpp
   void begin_trust(tracker::PhaseIndex phase, Adopted& adopted);
   Adopted* followed();
@@ -186,7 +198,9 @@ class Executor {
 
   Parts parts_;
   IterationClock clock_;
-  std::uint64_t planned_peak_ = 0;  // bytes
+  PrefetchWaits waits_;
+  std::optional<tracker::PhaseIndex> watched_;  // whose iteration `waits_` has
+  std::uint64_t planned_peak_ = 0;              // bytes
   std::map<tracker::PhaseIndex, Adopted> scripts_;
   std::vector<std::unique_ptr<const Script>> replaced_;  // a thread in a host wait may still read them
   std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused_buffers_;  // not to be dropped

@@ -67,6 +67,7 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lo
   const StreamIndex in = parts_.order.index(stream);
   for (const ChunkUse& use : uses_)
     if (const auto followed = parts_.order.follow(in, use.chunk->before); !followed) return followed;
+  note_needed(moved_, stream);
   addresses_.clear();
   for (std::size_t a = 0; a < kept.accesses.size(); ++a) {
     const std::uint32_t o = kept.operand_of[a];

@@ -6,9 +6,9 @@
 namespace pooch::runtime {
 namespace {
 
-constexpr double least_us = 20;      // waits below that are left alone
-constexpr double margin = 1.25;      // of the wait: copies are not equally fast in every iteration
-constexpr double worse_than = 1.002; // an iteration, so that a move is taken back
+constexpr double least_us = 20;       // waits below that are left alone
+constexpr double margin = 1.25;       // of the wait: copies are not equally fast in every iteration
+constexpr double worse_than = 1.002;  // an iteration, so that a move is taken back
 
 // Bytes of managed memory that are held before each op, from the plan's positions.
 std::vector<std::int64_t> held(const Script& script) {
@@ -22,8 +22,9 @@ std::vector<std::int64_t> held(const Script& script) {
     const ScriptLife& life = script.life(buffer);
     hold(life.from, life.to, life.bytes);
     if (life.away < life.back) {
-      bytes[life.away] -= static_cast<std::int64_t>(life.moved);
-      bytes[life.back] += static_cast<std::int64_t>(life.moved);
+      const auto moved = static_cast<std::int64_t>(std::min(life.moved, life.bytes));
+      bytes[life.away] -= moved;
+      bytes[life.back] += moved;
     }
   }
   for (const ReplaySlot& slot : script.slots())
@@ -51,12 +52,13 @@ std::optional<EarlierPrefetches> start_earlier(const Script& script, std::span<c
       if (waits_us[map] > least_us) {
         const double start = script.start_us(p) - margin * waits_us[map];
         const auto size = static_cast<std::int64_t>(life.moved);
-        while (to > std::max(latest, life.away) && script.start_us(to) > start && bytes[to - 1] + size <= most)
+        while (to > std::max(latest, life.away) && script.start_us(to) > start &&
+               bytes[to - 1] + size <= most)
           bytes[--to] += size;
       }
       latest = to;
       if (to == p) continue;
-      const PlanAction moved{PlanAction::Kind::prefetch, script.plan().maps[map].map};
+      const PlanAction moved{PlanAction::Kind::prefetch, script.maps()[map].number};
       auto& from = before[p];
       from.erase(std::find(from.begin(), from.end(), moved));
       if (from.empty()) before.erase(p);

@@ -17,14 +17,14 @@ struct EarlierPrefetches {
   double longest_us = 0;    // that one of these was waited for
 };
 
-// `waits_us`: by index of the script's maps, how long an op waited for it. The order of prefetches stays, none
-// is moved before its map has left, and at no op is more memory held than the plan holds at its peak. Empty:
-// none can be moved that was waited for.
+// `waits_us`: by index of the script's maps, how long an op waited for it. The order of prefetches stays,
+// none is moved before its map has left, and at no op is more memory held than the plan holds at its peak.
+// Empty: none can be moved that was waited for.
 std::optional<EarlierPrefetches> start_earlier(const Script& script, std::span<const double> waits_us);
 
-// Watches a plan being followed, in rounds: some iterations are measured, then prefetches are moved. Ends when
-// nobody waits any more, when nothing can be moved, or when a round has made iterations longer; then the plan
-// of the round before is the last.
+// Watches a plan being followed, in rounds: some iterations are measured, then prefetches are moved. Ends
+// when nobody waits any more, when nothing can be moved, or when a round has made iterations longer; then the
+// plan of the round before is the last.
 class Feedback {
  public:
   static constexpr std::size_t iterations = 3;  // that are measured in a round

@@ -63,6 +63,12 @@ void IterationClock::collect() {
   }
 }
 
+void IterationClock::forget(tracker::PhaseIndex phase) {
+  for (Begin& begin : begins_)
+    if (begin.phase == phase) begin.complete = false;
+  ms_.erase(phase);
+}
+
 std::optional<double> IterationClock::median_ms(tracker::PhaseIndex phase) {
   collect();
   const auto found = ms_.find(phase);

@@ -30,6 +30,8 @@ class IterationClock {
 
   // Of the latest ones, in milliseconds; empty: none was measured.
   std::optional<double> median_ms(tracker::PhaseIndex phase);
+  // From now on its iterations are others; those before do not count.
+  void forget(tracker::PhaseIndex phase);
 
  private:
   struct Begin {

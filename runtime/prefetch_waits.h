@@ -18,7 +18,8 @@ class PrefetchWaits {
   PrefetchWaits(const PrefetchWaits&) = delete;
   PrefetchWaits& operator=(const PrefetchWaits&) = delete;
 
-  // An iteration with so many maps begins with the next work in `stream`; what is left of another is given up.
+  // An iteration with so many maps begins with the next work in `stream`; what is left of another is given
+  // up.
   void watch(std::size_t maps, StreamHandle stream);
   // A piece of the map has been queued; the last one counts.
   void fetched(std::uint32_t map, StreamHandle stream);

@@ -157,6 +157,7 @@ class Residency {
 
   std::uint64_t evictions() const { return evictions_; }
   StreamIndex out_stream() const { return out_; }  // that content is copied to the host in
+  StreamIndex in_stream() const { return in_; }    // ... and to the device
 
  private:
   Status map(const Chunk& chunk, const Pieces& pieces);

@@ -19,6 +19,7 @@
 namespace pooch::runtime {
 
 struct ScriptMap {
+  std::uint32_t number = 0;  // in the plan
   std::uint32_t buffer = 0;
   MapClass of = MapClass::keep;
   std::uint64_t moved = 0;           // swap: bytes from the start
@@ -61,8 +62,9 @@ struct ScriptLife {
   std::int32_t from = 0, to = -1;   // inclusive; empty: it is not managed, or not touched
   std::int32_t away = 0, back = 0;  // [away, back): the first `moved` bytes are not on the device; 0: never
   std::uint64_t moved = 0;
-  double away_us = 0;  // when its copy to the host is expected to have ended
-  bool lasts = false;  // it was there before the iteration, or is there after it
+  std::uint64_t bytes = 0;  // of the whole buffer
+  double away_us = 0;       // when its copy to the host is expected to have ended
+  bool lasts = false;       // it was there before the iteration, or is there after it
 };
 
 class Script {
@@ -78,6 +80,7 @@ class Script {
   // When the op is expected to start, in an iteration without waits; one more for the end.
   double start_us(std::int32_t position) const { return starts_[position]; }
   const ScriptLife& life(std::uint32_t buffer) const { return lives_[buffer]; }
+  std::uint32_t buffers() const { return static_cast<std::uint32_t>(lives_.size()); }
   const std::vector<ReplaySlot>& slots() const { return slots_; }
   std::uint64_t small_bytes() const { return small_bytes_; }  // that all small slots of one chain need
   std::span<const ScriptAction> before(std::int32_t position) const { return at(before_, position); }

@@ -103,6 +103,7 @@ Summary Session::summary() const {
   summary.planned_iterations = s.executor->counts().planned_iterations;
   summary.plans_left = s.executor->counts().left;
   summary.replays = s.executor->counts().replays;
+  summary.moved_prefetches = s.executor->counts().moved_prefetches;
   summary.verified = s.verification->counts().verified;
   summary.mismatches = s.verification->counts().mismatches;
   summary.unplanned_evictions = s.executor->counts().unplanned;

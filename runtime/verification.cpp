@@ -13,7 +13,6 @@
 namespace pooch::runtime {
 namespace {
 
-constexpr std::uint8_t proofs = 2;
 constexpr std::uint32_t places = 4096;
 
 bool holds_content(const Chunk& chunk) {

@@ -48,6 +48,7 @@ class Verification {
  public:
   // A comparison makes the host wait for the device, and what it would have sent ahead comes late.
   static constexpr std::uint64_t sample_interval = 8;
+  static constexpr std::uint8_t proofs = 2;  // comparisons that prove a map
 
   struct Parts {
     Device& device;
