@@ -24,11 +24,11 @@ std::vector<std::string> network_names() {
   return names;
 }
 
-// ../../examples/data serves a build folder inside the source tree.
+// Built, installed, or in a build folder inside the source tree.
 std::string default_data_folder() {
   std::error_code error;
   const auto here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (const auto& folder : {here / "data", here / "../../examples/data"}) {
+  for (const auto& folder : {here / "data", here / "../share/pooch", here / "../../examples/data"}) {
     if (std::filesystem::exists(folder / "digits.csv.gz", error)) return folder.string();
   }
   return (here / "data").string();

@@ -53,6 +53,11 @@ void Environment::put_first(const std::string& name, const std::string& entry) {
   value = value.empty() ? entry : entry + ":" + value;
 }
 
+void Environment::put_last(const std::string& name, const std::string& entry) {
+  std::string& value = variables_[name];
+  value = value.empty() ? entry : value + ":" + entry;
+}
+
 void Environment::preload(const std::string& library) {
   std::string& value = variables_["LD_PRELOAD"];
   std::vector<std::string> libraries = split_preload(value);

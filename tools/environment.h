@@ -16,6 +16,8 @@ class Environment {
   void set(const std::string& name, const std::string& value) { variables_[name] = value; }
   // Puts `entry` first in a list that colons separate.
   void put_first(const std::string& name, const std::string& entry);
+  // ... last.
+  void put_last(const std::string& name, const std::string& entry);
   // Puts `library` into LD_PRELOAD, before what is there but behind sanitizer runtimes, which must be first.
   void preload(const std::string& library);
 

@@ -12,6 +12,7 @@
 #include "child.h"
 #include "core/config.h"
 #include "core/result.h"
+#include "cuda_folders.h"
 #include "device_choice.h"
 #include "environment.h"
 #include "install.h"
@@ -82,7 +83,12 @@ std::optional<Refusal> choose_device(const RunOptions& options, const Install& i
     return host_memory_of_model(**device, install, environment);
   }
   if (options.seed) return Refusal{exit_bad_usage, "--seed: only a software GPU (--device soft:…) takes one"};
-  if (driver_loads()) return {};
+  if (driver_loads()) {
+    for (const fs::path& folder :
+         folders_of_missing({"libcudart.so.13", "libcublas.so.13", "libcudnn.so.9", "libcupti.so.13"}))
+      environment.put_last("LD_LIBRARY_PATH", folder.string());
+    return {};
+  }
   return Refusal{
       exit_failed,
       "no CUDA driver (libcuda.so.1) found; without a GPU use --device soft:v100-pcie3, a software one"};
