@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace pooch::policy {
 namespace {
@@ -45,7 +46,7 @@ std::size_t Search::neighbour(std::size_t map) {
 
 bool Search::change(Choice& choice, std::size_t map, Class to, double progress) {
   if (to == Class::recompute && !problem_.maps[map].droppable) return false;
-  const std::uint64_t unit = simulator_.rules().handle_bytes;
+  const std::uint64_t unit = std::as_const(simulator_).rules().handle_bytes;
   std::uint64_t part = 0;
   // Parts of maps are for the end, when whole ones are about right.
   if (to == Class::swap && progress > 0.5 && problem_.maps[map].bytes > unit && below(3) == 0) {
@@ -86,6 +87,7 @@ Choice Search::anneal(Choice start, double heat, std::int64_t simulations) {
   start.part.resize(problem_.maps.size(), 0);
   Choice current = start, best = start, trial;
   Outcome least = simulator_.run(current);
+  simulator_.rebase(current);
   double price = price_(least);
   for (std::int64_t i = 0; i < simulations; ++i) {
     const double progress = static_cast<double>(i) / static_cast<double>(simulations);
@@ -101,6 +103,7 @@ Choice Search::anneal(Choice start, double heat, std::int64_t simulations) {
     if (price_.better(outcome, least)) least = outcome, best = trial;
     if (trial_price > most) continue;
     std::swap(current, trial);
+    simulator_.rebase(current);
     price = trial_price;
   }
   return best;
@@ -110,6 +113,7 @@ Choice Search::descend(Choice best, std::int64_t simulations) {
   const std::size_t n = problem_.maps.size();
   best.part.resize(n, 0);
   Outcome least = simulator_.run(best);
+  simulator_.rebase(best);
   Choice trial;
   bool improved = true;
   const auto attempt = [&] {
@@ -119,6 +123,7 @@ Choice Search::descend(Choice best, std::int64_t simulations) {
     if (!price_.better(outcome, least)) return;
     least = outcome;
     best = trial;
+    simulator_.rebase(best);
     improved = true;
   };
   while (improved && simulations > 0) {

@@ -76,6 +76,7 @@ bool ShareSearch::improve(std::vector<Shares>& shares, std::size_t first, std::s
         shares = std::move(trial);
         best_ = std::move(choice);
         least_ = outcome;
+        simulator_.rebase(best_);
         improved = true;
       }
     }
@@ -88,6 +89,7 @@ Choice ShareSearch::descend(const Choice& start, std::int64_t simulations) {
   std::vector<Shares> shares = shares_of(start);
   best_ = choice_of(shares);
   least_ = simulator_.run(best_);
+  simulator_.rebase(best_);
   for (double amount = coarsest; amount >= finest && simulations_ > 0; amount /= 2) {
     for (bool improved = true; improved && simulations_ > 0;) {
       improved = improve(shares, 0, stretches_.size(), amount);

@@ -5,19 +5,11 @@
 #include <limits>
 
 namespace pooch::policy {
+namespace {
 
-struct Simulator::Clock {
-  double compute = 0, out = 0, in = 0, host = 0;  // when each is free
-  double op_start = 0;
-  double out_busy = 0, in_busy = 0;
-  std::size_t next_fetch = 0, next_copy = 0,
-              waited = 0;                                // fetches granted; host copies made; fetches awaited
-  std::size_t evictions_done = 0, arrivals_started = 0;  // prefixes of evictions_ and arrivals_
-  std::uint64_t leaving = 0;                             // bytes of evictions under way
-  std::uint64_t reserved = 0;  // bytes of fetches that were granted but have not started by `compute`
-  std::vector<std::pair<std::int32_t, double>> awaited;  // host copies: segment that reads, end
-  Trace* trace = nullptr;
-};
+constexpr std::int32_t steps_between = 32;  // checkpoints
+
+}  // namespace
 
 double Simulator::handles_us(std::uint64_t bytes) const {
   if (!rules_.remap) return 0;
@@ -160,15 +152,15 @@ void Simulator::copies_for_the_next(Clock& clock) const {
 
 // Without stalls, step i starts at starts_[i]; stalls only add up.
 void Simulator::keep_time(const Choice& choice, Trace* trace, double most_us, Outcome& outcome) {
-  Clock clock;
+  Checkpoint from = resume(choice, trace);
+  Clock& clock = from.clock;
   clock.trace = trace;
-  evictions_.clear();
-  arrivals_.clear();
-  left_at_.assign(problem_.maps.size(), 0);
   const auto count = static_cast<std::int32_t>(schedule_.steps.size());
   const double least_us = starts_[count - 1] + schedule_.steps[count - 1].us;
   const double most_stalls = most_us - least_us;
-  for (std::int32_t i = 0; i < count; ++i) {
+  for (std::int32_t i = from.step; i < count; ++i) {
+    if (i % steps_between == 0 && (checkpoints_.empty() || checkpoints_.back().step < i))
+      checkpoints_.push_back({i, clock, evictions_.size(), arrivals_.size()});
     const Step& step = schedule_.steps[i];
     const bool own = step.replay == nowhere;
     if (own) host_copies(clock, step.segment);

@@ -114,10 +114,17 @@ class Simulator {
   // The same, but gives up once it is certain that the time, and a price for every byte over the cap, come to
   // more than `most` microseconds; `us` then is what was certain, and the price still more than `most`.
   Outcome run_within(const Choice& choice, double most, double per_excess_byte);
+  // What was run last, to its end, is what the next ones differ from: their clocks start where they first do.
+  // Nothing else changes; outcomes are the same bits. `schedule` says nothing any more.
+  void rebase(const Choice& choice);
   // Of the last run.
   const Schedule& schedule() const { return schedule_; }
   const Problem& problem() const { return problem_; }
-  Rules& rules() { return rules_; }
+  const Rules& rules() const { return rules_; }
+  Rules& rules() {
+    base_.valid = false;
+    return rules_;
+  }
 
  private:
   struct Extent {
@@ -137,7 +144,40 @@ class Simulator {
   void place_early();
   void find_latest_starts();
   std::int32_t layer_trigger(const Fetch& fetch) const;
-  struct Clock;
+  struct Clock {
+    double compute = 0, out = 0, in = 0, host = 0;  // when each is free
+    double op_start = 0;
+    double out_busy = 0, in_busy = 0;
+    std::size_t next_fetch = 0, next_copy = 0,
+                waited = 0;  // fetches granted; host copies made; fetches awaited
+    std::size_t evictions_done = 0, arrivals_started = 0;  // prefixes of evictions_ and arrivals_
+    std::uint64_t leaving = 0;                             // bytes of evictions under way
+    std::uint64_t reserved = 0;  // bytes of fetches that were granted but have not started by `compute`
+    std::vector<std::pair<std::int32_t, double>> awaited;  // host copies: segment that reads, end
+    Trace* trace = nullptr;
+  };
+  struct Flight {
+    double start, end;
+    std::uint64_t bytes;
+    std::int32_t map;
+    std::int32_t deadline;
+    bool late;
+  };
+  // The clock before a step, with what had been queued by then.
+  struct Checkpoint {
+    std::int32_t step = 0;
+    Clock clock;
+    std::size_t evictions = 0, arrivals = 0;
+  };
+  struct Base {
+    bool valid = false;
+    Choice choice;
+    Schedule schedule;
+    std::vector<Flight> evictions, arrivals;
+    std::vector<Checkpoint> checkpoints;
+  };
+  std::int32_t first_difference(const Choice& choice) const;
+  Checkpoint resume(const Choice& choice, const Trace* trace);
   Outcome arrange(const Choice& choice);
   void keep_time(const Choice& choice, Trace* trace, double most_us, Outcome& outcome);
   void start_fetches(Clock& clock, std::int32_t step);
@@ -162,13 +202,6 @@ class Simulator {
   std::vector<std::int32_t> chain_ops_;
   std::vector<std::int32_t> chain_maps_;
   std::vector<Extent> temporaries_;
-  struct Flight {
-    double start, end;
-    std::uint64_t bytes;
-    std::int32_t map;
-    std::int32_t deadline;
-    bool late;
-  };
   std::vector<double> left_at_;               // by map: end of its eviction
   std::vector<Flight> evictions_, arrivals_;  // in the order of their engine
   std::vector<std::int64_t> change_;
@@ -179,6 +212,8 @@ class Simulator {
   std::vector<Top> tops_;
   std::vector<double> starts_;         // by step: its start, were there no stalls
   std::vector<double> latest_starts_;  // by fetch
+  Base base_;
+  std::vector<Checkpoint> checkpoints_;  // of the last run, ascending
 };
 
 }  // namespace pooch::policy

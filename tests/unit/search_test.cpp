@@ -40,6 +40,41 @@ Choice random_choice(const Problem& problem, std::mt19937_64& random) {
   return choice;
 }
 
+TEST(Simulator, FromABaseGivesTheSameBitsAsFromScratch) {
+  const test::Machine slow = test::v100_pcie3(), fast = test::v100_nvlink2();
+  for (const Profile& profile : {test::googlenet_profile(slow, 256), test::resnet50_profile(slow, 512),
+                                 test::resnet50_profile(fast, 640), test::vgg16_profile(slow, 128)}) {
+    const Problem problem = problem_of(profile);
+    for (const bool remap : {false, true}) {
+      Rules rules = with_share(problem, 0.3);
+      rules.remap = remap;
+      Simulator incremental(problem, rules);
+      std::mt19937_64 random(11);
+      Choice base = random_choice(problem, random);
+      base.part.resize(problem.maps.size(), 0);
+      incremental.run(base);
+      incremental.rebase(base);
+      for (int i = 0; i < 300; ++i) {
+        Choice choice = base;
+        for (std::uint64_t changes = 1 + random() % 3; changes > 0; --changes) {
+          const std::size_t map = random() % problem.maps.size();
+          choice.of[map] = possible(problem.maps[map], static_cast<Class>(random() % 3));
+          choice.part[map] = random() % 2 * (rules.handle_bytes / 2);
+        }
+        Simulator scratch(problem, rules);
+        const Outcome one = incremental.run(choice), other = scratch.run(choice);
+        ASSERT_EQ(one.us, other.us) << i;
+        ASSERT_EQ(one.peak, other.peak);
+        ASSERT_EQ(one.out_busy_us, other.out_busy_us);
+        ASSERT_EQ(one.in_busy_us, other.in_busy_us);
+        if (random() % 3 != 0) continue;
+        incremental.rebase(choice);
+        base = choice;
+      }
+    }
+  }
+}
+
 TEST(Simulator, GivesUpOnlyOnWhatCostsMore) {
   const Problem problem = problem_of(test::googlenet_profile(test::v100_pcie3(), 256));
   const Rules rules = with_share(problem, 0.3);
