@@ -137,7 +137,7 @@ POOCH_EXPORT CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
   DeviceInfo device = {};
   device.total_bytes = *bytes;
   device.granularity = 2 * MiB;
-  if (const auto limits = runtime::settle_limits(*config, device)) *bytes = limits->cap + limits->host_budget;
+  if (const auto limits = runtime::settle_limits(*config, device)) *bytes = limits->total();
   return status;
 }
 

@@ -8,9 +8,8 @@
 namespace pooch::runtime {
 
 HandlePool::HandlePool(Device& device, std::uint64_t cap) : device_(device), cap_(cap) {
-  // A class that takes a large share of the cap would leave too few pieces to move.
-  for (const std::uint64_t bytes : {128 * MiB, 16 * MiB, page})
-    if (bytes == page || bytes <= cap / 16) classes_.push_back(bytes);
+  for (const std::uint64_t bytes : handle_classes)
+    if (bytes <= largest_handle(cap)) classes_.push_back(bytes);
 }
 
 HandlePool::~HandlePool() {

@@ -1,6 +1,7 @@
 // How much device and host memory pooch may use, settled once when the session opens.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/config.h"
@@ -21,9 +22,22 @@ constexpr std::uint64_t pass_through_charge(std::uint64_t bytes) {
   return bytes >= MiB ? round_up(bytes, page) : round_up(bytes, 512);
 }
 
+// The sizes of handles, of which a cap does without those that take a large share of it: too few pieces would
+// be left to move.
+inline constexpr std::uint64_t handle_classes[] = {128 * MiB, 16 * MiB, page};
+constexpr std::uint64_t largest_handle(std::uint64_t cap) {
+  for (const std::uint64_t bytes : handle_classes)
+    if (bytes <= cap / 16) return bytes;
+  return page;
+}
+
 struct Limits {
   std::uint64_t cap;          // device bytes: handles and passed-through allocations together
   std::uint64_t host_budget;  // page-locked host bytes; 0 where the policy evicts nothing
+
+  // What the program may allocate. Where both sides are full nothing can change places, so one handle's worth
+  // of host memory stays out of it.
+  std::uint64_t total() const { return cap + host_budget - std::min(host_budget, largest_handle(cap)); }
 };
 
 // Errors: invalid_argument with the line to print (variable, value, what is accepted).

@@ -6,8 +6,16 @@
 
 namespace pooch::runtime {
 
+Error Placement::refusal(std::string_view what, const std::string& why) const {
+  return {ErrorCode::out_of_memory,
+          fmt::format("{} cannot have its operands on the device: {} (cap {}, host budget {})", what, why,
+                      format_bytes(limits_.cap), format_bytes(limits_.host_budget))};
+}
+
 Status Placement::place(std::string_view what, std::span<const tracker::Operand> operands,
                         std::vector<ChunkUse>& uses, std::unique_lock<std::mutex>& lock) {
+  std::string exhausted;
+  bool in_pieces = false;  // the host has no room for all that would have to go at once
   for (;;) {
     // A host wait lets other threads in: what was gathered before it no longer holds.
     const std::uint64_t gathering = ++clock_;
@@ -24,6 +32,13 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
       const auto resident = residency_.make_resident(uses);
       if (resident || resident.error().code != ErrorCode::out_of_memory) return resident;
     }
+    if (in_pieces) {
+      const auto some = residency_.make_some_resident(uses);
+      if (!some && some.error().code != ErrorCode::out_of_memory) return some.error();
+      if (!some || !*some) return refusal(what, exhausted);
+      in_pieces = false;
+      continue;
+    }
     std::uint64_t together = 0;
     for (const ChunkUse& use : uses) together += use.chunk->bytes;
     if (together > pool_.limit() && pool_.give_up_reserved()) continue;
@@ -35,10 +50,8 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
     if (const auto room = free_memory(missing, gathering, lock); !room) {
       if (room.error().code == ErrorCode::out_of_memory && pool_.give_up_reserved()) continue;
       if (room.error().code != ErrorCode::out_of_memory) return room;
-      return Error{
-          ErrorCode::out_of_memory,
-          fmt::format("{} cannot have its operands on the device: {} (cap {}, host budget {})", what,
-                      room.error().message, format_bytes(limits_.cap), format_bytes(limits_.host_budget))};
+      exhausted = room.error().message;
+      in_pieces = true;
     }
   }
 }

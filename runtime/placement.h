@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +43,7 @@ class Placement {
   std::uint64_t fallbacks() const { return fallbacks_; }  // times that Demand was asked
 
  private:
+  Error refusal(std::string_view what, const std::string& why) const;
   Status free_memory(std::uint64_t bytes, std::uint64_t gathering, std::unique_lock<std::mutex>& lock);
 
   const Limits& limits_;

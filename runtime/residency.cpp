@@ -160,6 +160,22 @@ Status Residency::make_resident(const std::vector<ChunkUse>& uses) {
   return outcome;
 }
 
+Result<bool> Residency::make_some_resident(const std::vector<ChunkUse>& uses) {
+  std::uint64_t left = pool_.available();
+  bool any = false;
+  std::vector<ChunkUse> some;
+  for (const ChunkUse& use : uses) {
+    const bool resident = use.chunk->state == ChunkState::resident;
+    if (!resident && use.chunk->bytes > left) continue;
+    if (resident && !use.chunk->stale) continue;
+    if (!resident) left -= use.chunk->bytes;
+    any = true;
+    some.push_back({use.chunk, /*needs_content=*/true, use.changes});
+  }
+  if (const auto resident = make_resident(some); !resident) return resident.error();
+  return any;
+}
+
 void Residency::used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op) {
   for (const ChunkUse& use : uses) {
     Chunk& chunk = *use.chunk;

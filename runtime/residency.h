@@ -126,6 +126,9 @@ class Residency {
   // Gives every use its backing and starts the copies of content it needs. Error out_of_memory: the pool
   // cannot serve; nothing is lost, try again after evicting.
   Status make_resident(const std::vector<ChunkUse>& uses);
+  // The same for as many of them as there is memory for, content that is about to be overwritten too: what has been
+  // fetched needs its copy on the host no longer. False: for none that were not there already.
+  Result<bool> make_some_resident(const std::vector<ChunkUse>& uses);
   // Work that uses the chunks was put into a stream. The caller settles what of their content is `live`.
   void used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op);
 

@@ -23,7 +23,7 @@ namespace pooch::runtime {
 
 struct MemoryInfo {
   std::uint64_t free_bytes;
-  std::uint64_t total_bytes;  // cap + host budget: what the program may use
+  std::uint64_t total_bytes;  // of cap and host budget, what the program may use
 };
 
 // Where an allocation lies.

@@ -29,7 +29,7 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
   const std::uint64_t rounded = round_up(bytes, page);
-  if (rounded < bytes || s.occupied() + rounded > s.limits.cap + s.limits.host_budget) {
+  if (rounded < bytes || s.occupied() + rounded > s.limits.total()) {
     s.report_full(bytes);
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
@@ -88,7 +88,7 @@ Status Session::admit_pass_through(std::uint64_t bytes) {
           format_bytes(s.outside_bytes + bytes), format_bytes(now), now / MiB, format_bytes(s.limits.cap));
     return Error{ErrorCode::out_of_memory, "the cap is exhausted"};
   }
-  if (s.live_bytes + now > s.limits.cap + s.limits.host_budget) {
+  if (s.live_bytes + now > s.limits.total()) {
     s.report_full(bytes);
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
@@ -187,7 +187,7 @@ std::vector<Extent> Session::allocations() const {
 }
 
 MemoryInfo Session::memory_info() const {
-  const std::uint64_t total = impl_->limits.cap + impl_->limits.host_budget;
+  const std::uint64_t total = impl_->limits.total();
   const std::uint64_t used = impl_->occupied_bytes.load(std::memory_order_relaxed);
   return {used < total ? total - used : 0, total};
 }
