@@ -4,8 +4,10 @@
 
 #include "core/log.h"
 #include "interpose/caller.h"
+#include "interpose/capture.h"
 #include "interpose/driver_api.h"
 #include "interpose/libraries.h"
+#include "interpose/pools.h"
 #include "interpose/process.h"
 
 using namespace pooch;
@@ -57,14 +59,16 @@ CUresult pass_through(const Scope& scope, CUdeviceptr* address, std::uint64_t by
   return status;
 }
 
-// An allocation of `bytes`; `stream` where it is ordered by one. `real` is the driver's own way to do it.
+// An allocation of `bytes`; `stream` where it is ordered by one. `real` is the driver's own way to do it, and
+// the only one where the memory is not `manageable`.
 template <class RealCall>
 CUresult allocate(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes,
-                  std::optional<StreamHandle> stream, const void* return_address, RealCall&& real) {
+                  std::optional<StreamHandle> stream, bool manageable, const void* return_address,
+                  RealCall&& real) {
   if (address == nullptr || bytes == 0) return real();
   const bool by_program = scope.outermost() && !called_from_library(return_address);
   runtime::Session* const session = by_program ? session_for_driver_call(scope) : nullptr;
-  if (session == nullptr || !session->manages(bytes))
+  if (session == nullptr || !manageable || !session->manages(bytes))
     return pass_through(scope, address, bytes, by_program, real);
   const auto allocated = session->allocate(bytes, stream);
   if (!allocated) return refuse(allocated.error());
@@ -72,9 +76,33 @@ CUresult allocate(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes,
   return CUDA_SUCCESS;
 }
 
+// What is allocated without a stream while one is being captured is there for the graph, which knows its
+// memory by physical place.
 template <class RealCall>
-CUresult release(const Scope& scope, CUdeviceptr address, std::optional<StreamHandle> stream,
-                 RealCall&& real) {
+CUresult allocate_plain(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes,
+                        const void* return_address, RealCall&& real) {
+  return allocate(scope, address, bytes, std::nullopt, !any_capture(), return_address, real);
+}
+
+template <class RealCall>
+CUresult allocate_from(const Scope& scope, CUmemoryPool pool, CUdeviceptr* address, std::uint64_t bytes,
+                       StreamHandle stream, const void* return_address, RealCall&& real) {
+  // A captured allocation is a node of the graph: it happens when that runs.
+  if (address == nullptr || bytes == 0 || pool == nullptr || captured(scope, stream)) return real();
+  const PoolMemory memory = memory_of(scope, pool);
+  if (memory == PoolMemory::elsewhere) return real();
+  if (!pool_admits(pool, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult status =
+      allocate(scope, address, bytes, stream, memory == PoolMemory::manageable, return_address, real);
+  if (status != CUDA_SUCCESS) return status;
+  const runtime::Session* const session = open_session();
+  pool_allocated(pool, *address, bytes, session != nullptr && session->owns(Address{*address}));
+  return status;
+}
+
+template <class RealCall>
+CUresult release_from(const Scope& scope, CUdeviceptr address, std::optional<StreamHandle> stream,
+                      RealCall&& real) {
   runtime::Session* const session = address != 0 ? open_session() : nullptr;
   if (session == nullptr) return real();
   if (!session->owns(Address{address})) {
@@ -85,6 +113,7 @@ CUresult release(const Scope& scope, CUdeviceptr address, std::optional<StreamHa
     }
     return real();
   }
+  if (stream && captured(scope, *stream)) return CUDA_ERROR_INVALID_VALUE;  // a graph frees what it allocated
   const Status freed = session->free(Address{address}, stream);
   if (freed) return CUDA_SUCCESS;
   // The program's mistake gets a line each time; a device in trouble fails every free after the first.
@@ -95,14 +124,23 @@ CUresult release(const Scope& scope, CUdeviceptr address, std::optional<StreamHa
   return to_cuda(freed.error());
 }
 
+template <class RealCall>
+CUresult release(const Scope& scope, CUdeviceptr address, std::optional<StreamHandle> stream,
+                 RealCall&& real) {
+  PoolFree account(address);
+  const CUresult status = release_from(scope, address, stream, real);
+  if (status == CUDA_SUCCESS) account.done();
+  return status;
+}
+
 }  // namespace
 
 POOCH_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   const Scope scope;
   auto* const real = real_cuMemAlloc_v2.get(scope);
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
-  return allocate(scope, dptr, bytesize, std::nullopt, __builtin_return_address(0),
-                  [&] { return real(dptr, bytesize); });
+  return allocate_plain(scope, dptr, bytesize, __builtin_return_address(0),
+                        [&] { return real(dptr, bytesize); });
 }
 
 POOCH_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes,
@@ -117,12 +155,11 @@ POOCH_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size
   if (!sound) return launch();
   const std::uint64_t pitch = round_up(WidthInBytes, pitch_unit);
   size_t given = 0;
-  const CUresult status =
-      allocate(scope, dptr, pitch * Height, std::nullopt, __builtin_return_address(0), [&] {
-        const CUresult real_status = launch();
-        given = *pPitch;
-        return real_status;
-      });
+  const CUresult status = allocate_plain(scope, dptr, pitch * Height, __builtin_return_address(0), [&] {
+    const CUresult real_status = launch();
+    given = *pPitch;
+    return real_status;
+  });
   if (status == CUDA_SUCCESS && given == 0) *pPitch = pitch;
   return status;
 }
@@ -134,27 +171,27 @@ POOCH_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
   return release(scope, dptr, std::nullopt, [&] { return real(dptr); });
 }
 
-#define POOCH_STREAM_ORDERED(suffix, for_zero)                                                          \
-  POOCH_EXPORT CUresult cuMemAllocAsync##suffix(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) { \
-    const Scope scope;                                                                                  \
-    auto* const real = real_cuMemAllocAsync##suffix.get(scope);                                         \
-    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                   \
-    return allocate(scope, dptr, bytesize, stream_of(hStream, for_zero), __builtin_return_address(0),   \
-                    [&] { return real(dptr, bytesize, hStream); });                                     \
-  }                                                                                                     \
-  POOCH_EXPORT CUresult cuMemAllocFromPoolAsync##suffix(CUdeviceptr* dptr, size_t bytesize,             \
-                                                        CUmemoryPool pool, CUstream hStream) {          \
-    const Scope scope;                                                                                  \
-    auto* const real = real_cuMemAllocFromPoolAsync##suffix.get(scope);                                 \
-    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                   \
-    return allocate(scope, dptr, bytesize, stream_of(hStream, for_zero), __builtin_return_address(0),   \
-                    [&] { return real(dptr, bytesize, pool, hStream); });                               \
-  }                                                                                                     \
-  POOCH_EXPORT CUresult cuMemFreeAsync##suffix(CUdeviceptr dptr, CUstream hStream) {                    \
-    const Scope scope;                                                                                  \
-    auto* const real = real_cuMemFreeAsync##suffix.get(scope);                                          \
-    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                   \
-    return release(scope, dptr, stream_of(hStream, for_zero), [&] { return real(dptr, hStream); });     \
+#define POOCH_STREAM_ORDERED(suffix, for_zero)                                                              \
+  POOCH_EXPORT CUresult cuMemAllocAsync##suffix(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {     \
+    const Scope scope;                                                                                      \
+    auto* const real = real_cuMemAllocAsync##suffix.get(scope);                                             \
+    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                       \
+    return allocate_from(scope, current_pool(scope), dptr, bytesize, stream_of(hStream, for_zero),          \
+                         __builtin_return_address(0), [&] { return real(dptr, bytesize, hStream); });       \
+  }                                                                                                         \
+  POOCH_EXPORT CUresult cuMemAllocFromPoolAsync##suffix(CUdeviceptr* dptr, size_t bytesize,                 \
+                                                        CUmemoryPool pool, CUstream hStream) {              \
+    const Scope scope;                                                                                      \
+    auto* const real = real_cuMemAllocFromPoolAsync##suffix.get(scope);                                     \
+    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                       \
+    return allocate_from(scope, pool, dptr, bytesize, stream_of(hStream, for_zero),                         \
+                         __builtin_return_address(0), [&] { return real(dptr, bytesize, pool, hStream); }); \
+  }                                                                                                         \
+  POOCH_EXPORT CUresult cuMemFreeAsync##suffix(CUdeviceptr dptr, CUstream hStream) {                        \
+    const Scope scope;                                                                                      \
+    auto* const real = real_cuMemFreeAsync##suffix.get(scope);                                              \
+    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                       \
+    return release(scope, dptr, stream_of(hStream, for_zero), [&] { return real(dptr, hStream); });         \
   }
 
 POOCH_STREAM_ORDERED(, StreamHandle::legacy)

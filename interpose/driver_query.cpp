@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "interpose/driver_api.h"
 #include "interpose/libraries.h"
+#include "interpose/pools.h"
 #include "interpose/process.h"
 
 using namespace pooch;
@@ -68,7 +69,7 @@ CUresult attribute_of(const runtime::Extent& allocation, CUdeviceptr address, CU
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return put(to, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return put(to, static_cast<CUmemoryPool>(nullptr));
+      return put(to, pool_of(raw(allocation.base)));
     default:
       return CUDA_ERROR_INVALID_VALUE;  // host pointer, P2P tokens: not for device memory
   }

@@ -116,6 +116,11 @@ hook("cuInit", where="driver_init.cpp")
 hook("cuGetProcAddress cuGetProcAddress_v2", where="lookup.cpp")
 hook("cuMemAlloc_v2 cuMemAllocPitch_v2 cuMemFree_v2", where="driver_memory.cpp")
 hook(with_per_thread("cuMemAllocAsync cuMemAllocFromPoolAsync cuMemFreeAsync"), where="driver_memory.cpp")
+hook(
+    """cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAttribute cuMemPoolSetAttribute cuDeviceSetMemPool
+    cuMemSetMemPool""",
+    where="driver_pool.cpp",
+)
 hook("cuMemGetInfo_v2 cuDeviceTotalMem_v2 cuMemGetAddressRange_v2", where="driver_query.cpp")
 hook("cuPointerGetAttribute cuPointerGetAttributes cuPointerSetAttribute", where="driver_query.cpp")
 hook("cuIpcGetMemHandle cuMemRetainAllocationHandle cuMemGetHandleForAddressRange", where="driver_query.cpp")
@@ -123,7 +128,7 @@ hook("cuStreamDestroy_v2", where="driver_stream.cpp")
 hook(
     with_per_thread(
         """cuLaunchHostFunc cuStreamAddCallback cuStreamWaitValue32_v2 cuStreamWaitValue64_v2 cuStreamBatchMemOp_v2
-        cuStreamBeginCapture_v2 cuGraphLaunch"""
+        cuStreamBeginCapture_v2 cuStreamBeginCaptureToGraph cuStreamEndCapture cuGraphLaunch"""
     ),
     where="driver_stream.cpp",
 )
@@ -164,11 +169,14 @@ passthrough(
     why="32-bit addresses and sizes of CUDA 3.1: a managed address does not fit in them",
 )
 passthrough(
-    """cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolSetAccess
-    cuMemPoolSetAttribute cuMemPoolTrimTo cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle
-    cuMemPoolImportPointer cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemGetDefaultMemPool
-    cuMemGetMemPool cuMemSetMemPool""",
-    why="allocations from pools are hooked; a pool's own figures do not count what is managed",
+    """cuMemPoolGetAccess cuMemPoolTrimTo cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle
+    cuMemPoolImportPointer cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuMemGetDefaultMemPool cuMemGetMemPool""",
+    why="concerns what the driver's own pools hold, or which one is meant; allocations from pools are hooked",
+)
+unsupported(
+    "cuMemPoolSetAccess",
+    why="""another device gets at what the driver serves, not at managed memory: a kernel there fails that is given its
+    address""",
 )
 unsupported(
     "cuMemPoolExportPointer",
@@ -321,7 +329,7 @@ passthrough(
 
 # --- graphs
 unsupported(
-    """cuStreamBeginCapture cuStreamBeginCapture_ptsz cuStreamBeginCaptureToGraph cuStreamBeginCaptureToGraph_ptsz""",
+    "cuStreamBeginCapture cuStreamBeginCapture_ptsz",
     why="capture is not followed yet: a graph's operands may be away when it runs, and the graph then fails",
 )
 unsupported(
@@ -362,7 +370,7 @@ passthrough(
     cuThreadExchangeStreamCaptureMode"""
     + " "
     + with_per_thread(
-        """cuStreamEndCapture cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v3
+        """cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v3
         cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_v2"""
     ),
     why="the build of a graph: names no device memory by itself",

@@ -117,8 +117,18 @@ FAKE CUresult cuStreamCreate(CUstream* stream, unsigned int) {
 FAKE CUresult cuStreamDestroy_v2(CUstream) {
   return CUDA_SUCCESS;
 }
-FAKE CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
-  return *status = CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
+CUstream captured = nullptr;
+FAKE CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  *status = stream == captured && captured != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                                      : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode) {
+  return captured = stream, CUDA_SUCCESS;
+}
+FAKE CUresult cuStreamEndCapture(CUstream, CUgraph* graph) {
+  captured = nullptr;
+  return *graph = nullptr, CUDA_SUCCESS;
 }
 FAKE CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned int) {
   return CUDA_SUCCESS;
@@ -174,6 +184,25 @@ FAKE CUresult cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t wid
 }
 FAKE CUresult cuMemFree_v2(CUdeviceptr) {
   note("cuMemFree_v2");
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice) {
+  return *pool = reinterpret_cast<CUmemoryPool>(0x50), CUDA_SUCCESS;
+}
+FAKE CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
+  return cuDeviceGetDefaultMemPool(pool, device);
+}
+FAKE CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps*) {
+  return *pool = reinterpret_cast<CUmemoryPool>(++next_handle), CUDA_SUCCESS;
+}
+FAKE CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream) {
+  return *address = serve("cuMemAllocAsync", bytes), CUDA_SUCCESS;
+}
+FAKE CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPool, CUstream) {
+  return *address = serve("cuMemAllocFromPoolAsync", bytes), CUDA_SUCCESS;
+}
+FAKE CUresult cuMemFreeAsync(CUdeviceptr, CUstream) {
+  note("cuMemFreeAsync");
   return CUDA_SUCCESS;
 }
 FAKE CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {

@@ -139,6 +139,68 @@ void allocations() {
   expect(release(small) == CUDA_SUCCESS && release(0) == CUDA_SUCCESS, "the driver's own");
 }
 
+size_t free_bytes() {
+  size_t free = 0;
+  driver<decltype(cuMemGetInfo_v2)>("cuMemGetInfo_v2")(&free, nullptr);
+  return free;
+}
+
+void pools() {
+  start();
+  const auto create = driver<decltype(cuMemPoolCreate)>("cuMemPoolCreate");
+  const auto allocate_from = driver<decltype(cuMemAllocFromPoolAsync)>("cuMemAllocFromPoolAsync");
+  const auto release = driver<decltype(cuMemFreeAsync)>("cuMemFreeAsync");
+  CUmemPoolProps props = {};
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemoryPool plain, shared, host;
+  create(&plain, &props);
+  props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  create(&shared, &props);
+  props = {};
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
+  create(&host, &props);
+
+  allocate(4 * mib);
+  const size_t before = free_bytes();
+  CUdeviceptr managed, another, third;
+  allocate_from(&managed, 8 * mib, plain, nullptr);
+  expect(managed > 0x7100000000 && before - free_bytes() == 8 * mib,
+         "a pool of this device alone is managed");
+  allocate_from(&another, 8 * mib, shared, nullptr);
+  expect(another < 0x7100000000, "what other processes may import is the driver's");
+  const size_t counted = before - free_bytes();
+  expect(counted >= 16 * mib, "and counts against the cap");
+  allocate_from(&third, 64 * mib, host, nullptr);
+  expect(third < 0x7100000000 && before - free_bytes() == counted, "the host's memory does neither");
+  for (const CUdeviceptr each : {managed, another, third})
+    expect(release(each, nullptr) == CUDA_SUCCESS, "freed");
+}
+
+void capture() {
+  start();
+  const auto allocate_async = driver<decltype(cuMemAllocAsync)>("cuMemAllocAsync");
+  const auto release = driver<decltype(cuMemFreeAsync)>("cuMemFreeAsync");
+  const auto stream = reinterpret_cast<CUstream>(0x77), other = reinterpret_cast<CUstream>(0x78);
+  const CUdeviceptr early = allocate(8 * mib);
+  const size_t before = free_bytes();
+  driver<decltype(cuStreamBeginCapture_v2)>("cuStreamBeginCapture_v2")(stream,
+                                                                       CU_STREAM_CAPTURE_MODE_RELAXED);
+  CUdeviceptr node, beside;
+  allocate_async(&node, 8 * mib, stream);
+  expect(node < 0x7100000000 && free_bytes() == before, "what is captured is the graph's memory");
+  expect(release(node, stream) == CUDA_SUCCESS, "and freed by the graph");
+  expect(release(early, stream) == CUDA_ERROR_INVALID_VALUE, "which frees nothing else");
+  allocate_async(&beside, 8 * mib, other);
+  expect(beside > 0x7100000000, "other streams go on");
+  expect(allocate(8 * mib) < 0x7100000000, "what is allocated for a graph stays where it is");
+  CUgraph graph;
+  driver<decltype(cuStreamEndCapture)>("cuStreamEndCapture")(stream, &graph);
+  expect(allocate(8 * mib) > 0x7100000000, "afterwards all is as before");
+  expect(release(early, stream) == CUDA_SUCCESS, "so is the stream");
+}
+
 void launches() {
   start();
   struct {
@@ -211,6 +273,7 @@ int main(int count, char** arguments) {
       {"look_up", look_up},   {"allocations", allocations},
       {"launches", launches}, {"library_calls", library_calls},
       {"fork", in_a_fork},    {"missing_library", missing_library},
+      {"pools", pools},       {"capture", capture},
       {"start", start},       {"allocate", [] { start(), allocate(4 * mib); }},
   };
   const auto scenario = scenarios.find(count == 2 ? arguments[1] : "");

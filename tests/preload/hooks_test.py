@@ -68,6 +68,12 @@ class Hooks(unittest.TestCase):
         self.assertEqual(log.count("cuMemFree_v2"), 2)
         self.assertEqual(len([line for line in stderr.splitlines() if line.startswith("pooch: error: ")]), 2, stderr)
 
+    def test_pools_that_the_driver_must_serve(self):
+        self.run_scenario("pools")
+
+    def test_allocations_under_capture_are_the_graphs(self):
+        self.run_scenario("capture")
+
     def test_launches_make_what_they_point_at_resident(self):
         _, log = self.run_scenario("launches")
         mapped = [sum(int(line.split()[1]) for line in part.splitlines() if line.startswith("cuMemMap"))
