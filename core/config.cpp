@@ -106,6 +106,12 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
     if (!level) return at("POOCH_LOG", level.error());
     config.log_level = static_cast<LogLevel>(*level);
   }
+  if (const char* text = get("POOCH_CHILDREN"); text != nullptr && *text != '\0') {
+    const auto wanted = choose(text, switch_names);
+    if (!wanted) return at("POOCH_CHILDREN", wanted.error());
+    config.children = *wanted == 1;
+  }
+  config.local_rank = find_local_rank(get);
   if (const char* text = get("POOCH_LOG_FILE")) config.log_file = text;
   if (const char* text = get("POOCH_REPORT")) config.report_folder = text;
   if (const char* text = get("POOCH_RECORD")) config.record_file = text;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/local_rank.h"
 #include "core/result.h"
 
 namespace pooch {
@@ -66,6 +67,8 @@ struct Config {
   std::string record_file;                 // POOCH_RECORD, empty: the call stream is not kept
   LogLevel log_level = LogLevel::warn;     // POOCH_LOG
   std::string log_file;                    // POOCH_LOG_FILE, empty: stderr
+  bool children = true;                    // POOCH_CHILDREN: in programs that a CUDA program starts, too
+  std::optional<LocalRank> local_rank;     // among the processes that share this node's host memory
 };
 
 // `get` returns the value of a variable or nullptr, like getenv. The error's message is the one line to

@@ -51,8 +51,9 @@ CUresult attribute_of(const runtime::Extent& allocation, CUdeviceptr address, CU
       return put(to, static_cast<unsigned long long>(raw(allocation.base)));
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return put(to, 0);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return put(to, 0);  // the session's device is the program's first
+      return put(to, device_of_session());
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return put(to, false);
@@ -128,10 +129,9 @@ POOCH_EXPORT CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
   const CUresult status = real(bytes, dev);
   const Config* const config = configuration();
-  if (status != CUDA_SUCCESS || bytes == nullptr || dev != 0 || config == nullptr || !scope.outermost())
-    return status;
+  if (status != CUDA_SUCCESS || bytes == nullptr || config == nullptr || !scope.outermost()) return status;
   if (const runtime::Session* const session = open_session()) {
-    *bytes = session->memory_info().total_bytes;
+    if (dev == device_of_session()) *bytes = session->memory_info().total_bytes;
     return status;
   }
   // Asked before there is a context, as a rule: the answer is what the session will say.

@@ -1,9 +1,13 @@
 #include "interpose/process.h"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -20,6 +24,7 @@
 #include "interpose/driver_api.h"
 #include "interpose/libraries.h"
 #include "interpose/real_device.h"
+#include "interpose/torch_allocator.h"
 
 namespace pooch::interpose {
 namespace {
@@ -34,16 +39,36 @@ constinit std::atomic<bool> inert{false};
 constinit std::atomic<const Config*> config{nullptr};
 constinit std::atomic<runtime::Session*> session{nullptr};
 constinit std::atomic<CUcontext> session_context{nullptr};
+constinit std::atomic<CUdevice> session_device{0};
 constinit std::atomic<bool> foreign_reported{false};
 constinit std::atomic<std::uint64_t> foreign_calls{0};
 constinit std::mutex opening;
 constinit RealDevice* device = nullptr;
+constinit const std::filesystem::path* report_folder = nullptr;  // empty: no report is written
 
 [[noreturn]] void end_with_usage_error(const std::string& message) {
   std::fflush(nullptr);
   std::fprintf(stderr, "pooch: error: %s\n", message.c_str());
   std::fflush(stderr);
   _exit(2);
+}
+
+// Programs that this one starts from now on do not load this library.
+void leave_environment() {
+  Dl_info self;
+  const char* const preload = std::getenv("LD_PRELOAD");
+  if (preload == nullptr || dladdr(reinterpret_cast<void*>(&leave_environment), &self) == 0) return;
+  std::error_code error;
+  const auto own = std::filesystem::weakly_canonical(self.dli_fname, error);
+  std::string others;
+  for (std::string_view rest(preload); !rest.empty();) {
+    const std::string_view one = rest.substr(0, rest.find_first_of(" :"));
+    rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+    if (one.empty() || std::filesystem::weakly_canonical(one, error) == own) continue;
+    others += others.empty() ? "" : ":";
+    others += one;
+  }
+  (void)setenv("LD_PRELOAD", others.c_str(), 1);
 }
 
 void in_forked_child() {
@@ -68,11 +93,26 @@ Status write_file(const std::filesystem::path& to, const std::string& text) {
   return Done{};
 }
 
+// Where this process leaves its report. Processes that share a folder have one of their own in it: ranks by
+// their number, of others all but the first by their process id.
+std::filesystem::path own_report_folder(const Config& from) {
+  if (from.report_folder.empty()) return {};
+  std::filesystem::path folder(from.report_folder);
+  if (from.local_rank && from.local_rank->count > 1)
+    folder /= fmt::format("rank-{}", from.local_rank->world_rank);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  // Held as long as the process lives. Where it cannot be had for another reason, writing will say so.
+  const int lock = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return folder;
+  close(lock);
+  return folder / fmt::format("process-{}", getpid());
+}
+
 void at_exit() {
   if (inert.load()) return;
   runtime::Session* const open = session.load();
   if (open == nullptr) return;
-  const std::string& folder = config.load()->report_folder;
   // The exiting thread may be any, and its own context may be gone already.
   const Scope scope;
   if (auto* const set_current = real_cuCtxSetCurrent.get(scope)) (void)set_current(session_context.load());
@@ -85,8 +125,8 @@ void at_exit() {
     log::info("{} calls in other contexts passed through", calls);
   if (summary.ops > 0 && !summary.iterations)
     log::info("the program's calls do not repeat themselves: no iterations, no profile");
-  if (folder.empty()) return;
-  const std::filesystem::path to(folder);
+  const std::filesystem::path& to = *report_folder;
+  if (to.empty()) return;
   Profile profile = open->profile();
   describe_sites(profile);
   for (const Status& written :
@@ -101,20 +141,15 @@ CUcontext current_context(const Scope& scope) {
   return context;
 }
 
-bool on_first_device(const Scope& scope) {
-  auto* const get_device = real_cuCtxGetDevice.get(scope);
-  CUdevice ordinal = -1;
-  return get_device != nullptr && get_device(&ordinal) == CUDA_SUCCESS && ordinal == 0;
-}
-
 void pass_foreign_call() {
   foreign_calls.fetch_add(1, std::memory_order_relaxed);
   if (!foreign_reported.exchange(true)) {
-    log::warn("calls for another device or context pass through: pooch serves one context on device 0");
+    log::warn(
+        "calls for another device or context pass through: pooch serves the first context of a process");
   }
 }
 
-runtime::Session* open_in(CUcontext context) {
+runtime::Session* open_in(CUcontext context, const Scope& scope) {
   const std::lock_guard lock(opening);
   if (runtime::Session* const open = session.load())
     return session_context.load() == context ? open : nullptr;
@@ -134,6 +169,10 @@ runtime::Session* open_in(CUcontext context) {
     if (opened.error().code == ErrorCode::invalid_argument) end_with_usage_error(opened.error().message);
     return give_up(opened.error());
   }
+  CUdevice ordinal = 0;
+  if (auto* const get_device = real_cuCtxGetDevice.get(scope)) (void)get_device(&ordinal);
+  session_device.store(ordinal);
+  report_folder = new std::filesystem::path(own_report_folder(*config.load()));
   session_context.store(context);
   session.store((*opened).release());  // lives as long as the process: calls may come after exit handlers
   return session.load();
@@ -145,11 +184,7 @@ runtime::Session* session_in(CUcontext context, const Scope& scope) {
     pass_foreign_call();
     return nullptr;
   }
-  if (!on_first_device(scope)) {
-    pass_foreign_call();
-    return nullptr;
-  }
-  return open_in(context);
+  return open_in(context, scope);
 }
 
 // What happened inside of a submit on this thread, in order.
@@ -174,6 +209,8 @@ void before_driver_init(const Scope&) {
     const auto* const owned = new Config(std::move(*read));
     log::configure(owned->log_level, owned->log_file);
     pthread_atfork(nullptr, nullptr, in_forked_child);
+    say_torch_allocator();
+    if (!owned->children) leave_environment();
     config.store(owned, std::memory_order_release);
   });
 }
@@ -190,6 +227,10 @@ const Config* configuration() {
 
 CUcontext context_of_session() {
   return session_context.load(std::memory_order_acquire);
+}
+
+CUdevice device_of_session() {
+  return session_device.load(std::memory_order_acquire);
 }
 
 runtime::Session* open_session() {

@@ -1,8 +1,8 @@
 // The life of pooch in one process: configured at the first cuInit, a session from the first call that needs
 // one, a summary at exit, and inert in a forked child.
 //
-// One session per process: it belongs to the context that was current when it opened, on the program's device
-// 0. Calls in other contexts pass through.
+// One session per process: it belongs to the context that was current when it opened, whatever its device:
+// each rank of a job has one of its own. Calls in other contexts pass through.
 #pragma once
 
 #include "interpose/driver_api.h"
@@ -31,8 +31,9 @@ runtime::Session* session_for_library_call(const Scope& scope);
 // The session if one is open, whatever context is current.
 runtime::Session* open_session();
 
-// The context that the session belongs to; nullptr without a session.
+// The context that the session belongs to, and its device; nullptr and 0 without a session.
 CUcontext context_of_session();
+CUdevice device_of_session();
 
 // What this process was configured with; nullptr before cuInit or where pooch is inert.
 const Config* configuration();

@@ -37,6 +37,8 @@ Result<Limits> settle_limits(const Config& config, const DeviceInfo& device) {
   if (!cap) return cap.error();
   Limits limits{*cap / page * page, 0};
   if (config.policy == Policy::keep) return limits;
+  // The node's memory and what the user grants of it are for all of its ranks together.
+  const std::uint64_t ranks = config.local_rank ? config.local_rank->count : 1;
   const std::uint64_t available = available_host_memory();
   limits.host_budget = static_cast<std::uint64_t>(static_cast<double>(available) * default_host_share);
   if (config.host_memory) {
@@ -44,7 +46,7 @@ Result<Limits> settle_limits(const Config& config, const DeviceInfo& device) {
     if (!budget) return Error{budget.error().code, "POOCH_HOST_MEMORY: " + budget.error().message};
     limits.host_budget = *budget;
   }
-  limits.host_budget = limits.host_budget / page * page;
+  limits.host_budget = limits.host_budget / ranks / page * page;
   return limits;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -42,32 +43,75 @@ std::string summary_text(const Summary& s) {
   return text;
 }
 
-bool report_run(const std::filesystem::path& summary_json, const ChildEnd& end, SummaryFile& copy) {
+namespace {
+
+bool is_of_a_process(const std::string& folder) {
+  return folder.starts_with("rank-") || folder.starts_with("process-");
+}
+
+// What to say where nobody left a summary.
+void explain_absence(const ChildEnd& end) {
+  if (end.signal != 0) {
+    fmt::print(stderr, "pooch: the command was killed by signal {} and left no summary\n", end.signal);
+  } else if (end.exit_code() == 0) {
+    // A command that failed has said why itself.
+    fmt::print(stderr,
+               "pooch: no summary: the command never used CUDA, or ended without its exit handlers\n");
+  }
+}
+
+Result<Summary> read_summary(const std::filesystem::path& from) {
+  std::ifstream in(from);
+  std::stringstream text;
+  text << in.rdbuf();
+  return summary_from_json(text.str());
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::filesystem::path>> summaries_in(const std::filesystem::path& folder) {
+  std::vector<std::pair<std::string, std::filesystem::path>> found;
+  std::error_code error;
+  if (std::filesystem::exists(folder / "summary.json", error))
+    found.emplace_back("", folder / "summary.json");
+  const auto own = found.size();
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    if (!is_of_a_process(name)) continue;
+    for (auto& [inner, path] : summaries_in(entry.path()))
+      found.emplace_back(inner.empty() ? name : name + "/" + inner, path);
+  }
+  // By number, not by letters: rank-2 goes before rank-10.
+  std::sort(found.begin() + static_cast<long>(own), found.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.size(), a.first) < std::pair(b.first.size(), b.first);
+  });
+  return found;
+}
+
+bool report_run(const std::filesystem::path& folder, const ChildEnd& end, SummaryFile& copy) {
   const auto warn_if_lost = [](bool written) {
     if (!written) fmt::print(stderr, "pooch: error: the summary could not be written\n");
     return written;
   };
-  std::ifstream in(summary_json);
-  if (!in) {
-    if (end.signal != 0) {
-      fmt::print(stderr, "pooch: the command was killed by signal {} and left no summary\n", end.signal);
-    } else if (end.exit_code() == 0) {
-      // A command that failed has said why itself.
-      fmt::print(stderr,
-                 "pooch: no summary: the command never used CUDA, or ended without its exit handlers\n");
-    }
+  const auto all = summaries_in(folder);
+  if (all.empty()) {
+    explain_absence(end);
     return warn_if_lost(copy.write("null\n"));
   }
-  std::stringstream text;
-  text << in.rdbuf();
-  const auto summary = summary_from_json(text.str());
-  if (!summary) {
-    fmt::print(stderr, "pooch: error: {}: {}\n", summary_json.string(), summary.error().message);
-    copy.write("null\n");
-    return false;
+  std::string together;
+  for (const auto& [process, path] : all) {
+    const auto summary = read_summary(path);
+    if (!summary) {
+      fmt::print(stderr, "pooch: error: {}: {}\n", path.string(), summary.error().message);
+      copy.write("null\n");
+      return false;
+    }
+    if (!process.empty()) fmt::print(stderr, "pooch: {}\n", process);
+    fmt::print(stderr, "{}", summary_text(*summary));
+    if (all.size() == 1) return warn_if_lost(copy.write(to_json(*summary)));
+    together += fmt::format("{}\"{}\": {}", together.empty() ? "{" : ",\n", process, to_json(*summary));
   }
-  fmt::print(stderr, "{}", summary_text(*summary));
-  return warn_if_lost(copy.write(to_json(*summary)));
+  return warn_if_lost(copy.write(together + "}\n"));
 }
 
 }  // namespace pooch::tools

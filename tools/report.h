@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "child.h"
 #include "core/summary.h"
@@ -31,8 +33,13 @@ class SummaryFile {
 // A few lines for people.
 std::string summary_text(const Summary& summary);
 
-// Reads what the library left, prints it on stderr and copies it ("null" where there is none). False, after a
-// line, where that failed; a command without CUDA is no failure.
-bool report_run(const std::filesystem::path& summary_json, const ChildEnd& end, SummaryFile& copy);
+// The summaries that a command's processes left in the report's folder: ("", …) for its own, and by the names
+// of their folders ("rank-1", "process-4711") those of others.
+std::vector<std::pair<std::string, std::filesystem::path>> summaries_in(const std::filesystem::path& folder);
+
+// Reads what the library left, prints it on stderr and copies it: "null" where there is none, an object by
+// names where several processes left one. False, after a line, where that failed; a command without CUDA is
+// no failure.
+bool report_run(const std::filesystem::path& folder, const ChildEnd& end, SummaryFile& copy);
 
 }  // namespace pooch::tools

@@ -115,7 +115,8 @@ class ReportFolder {
   explicit ReportFolder(const std::string* chosen) : path_(chosen != nullptr ? *chosen : std::string()) {
     std::error_code error;
     if (!path_.empty()) {
-      fs::remove(path_ / "summary.json", error);  // an earlier run's must not be taken for this one's
+      // An earlier run's must not be taken for this one's.
+      for (const auto& [process, summary] : summaries_in(path_)) fs::remove(summary, error);
       return;
     }
     std::string name = (fs::temp_directory_path(error) / "pooch-XXXXXX").string();
@@ -181,7 +182,7 @@ int run_command(const RunOptions& options) {
 
   const auto end = run_child(options.command, environment.entries());
   const int code = finish(end);
-  if (end && !report_run(folder.path() / "summary.json", *end, copy) && code == 0) return exit_failed;
+  if (end && !report_run(folder.path(), *end, copy) && code == 0) return exit_failed;
   return code;
 }
 

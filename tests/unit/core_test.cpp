@@ -39,6 +39,32 @@ Result<Config> config_of(const std::map<std::string, std::string>& variables) {
   });
 }
 
+TEST(LocalRank, IsWhatTheLauncherSays) {
+  const auto rank_of = [](const std::map<std::string, std::string>& variables) {
+    return config_of(variables)->local_rank;
+  };
+  EXPECT_EQ(rank_of({{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"RANK", "9"}}), (LocalRank{1, 4, 9}));
+  EXPECT_EQ(rank_of({{"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
+            (LocalRank{0, 2, 0}));
+  EXPECT_EQ(rank_of({{"MPI_LOCALRANKID", "3"}, {"MPI_LOCALNRANKS", "4"}, {"PMI_RANK", "7"}}),
+            (LocalRank{3, 4, 7}));
+  EXPECT_EQ(rank_of({{"SLURM_LOCALID", "2"}, {"SLURM_PROCID", "10"}, {"SLURM_NTASKS_PER_NODE", "8"}}),
+            (LocalRank{2, 8, 10}));
+  EXPECT_EQ(rank_of({{"SLURM_LOCALID", "2"},
+                     {"SLURM_NODEID", "2"},
+                     {"SLURM_STEP_TASKS_PER_NODE", "4(x2),3"},
+                     {"SLURM_NTASKS_PER_NODE", "8"}}),
+            (LocalRank{2, 3, 2}));
+}
+
+TEST(LocalRank, IsNotGuessed) {
+  EXPECT_FALSE(config_of({})->local_rank);
+  EXPECT_FALSE(config_of({{"LOCAL_RANK", "0"}})->local_rank) << "of how many?";
+  EXPECT_FALSE(config_of({{"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "2"}})->local_rank);
+  EXPECT_FALSE(config_of({{"LOCAL_RANK", "one"}, {"LOCAL_WORLD_SIZE", "2"}})->local_rank);
+  for (const char* list : {"", "4(x2", "x", "4(x2)", "4(x),1"}) EXPECT_FALSE(slurm_tasks(list, 2)) << list;
+}
+
 TEST(Config, DefaultsToDemandAndWarnings) {
   const auto config = config_of({});
   ASSERT_TRUE(config);

@@ -1,0 +1,9 @@
+// The allocator that PyTorch is asked to use.
+#pragma once
+
+namespace pooch::interpose {
+
+// Says at the info level what was chosen when this library was loaded, if anything; once.
+void say_torch_allocator();
+
+}  // namespace pooch::interpose
