@@ -45,7 +45,12 @@ CUresult pass_through(const Scope& scope, CUdeviceptr* address, std::uint64_t by
   }
   runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
   if (session == nullptr) return real();
-  if (const Status admitted = session->admit_pass_through(bytes); !admitted) return refuse(admitted.error());
+  Status admitted = session->admit_pass_through(bytes);
+  if (!admitted && admitted.error().code == ErrorCode::out_of_memory) {
+    trim_current_pool(scope);
+    admitted = session->admit_pass_through(bytes);
+  }
+  if (!admitted) return refuse(admitted.error());
   CUresult status = real();
   // What the driver needs beyond the bytes themselves only the driver knows.
   for (std::uint64_t room = bytes; status == CUDA_ERROR_OUT_OF_MEMORY && session->relieve_device(room);

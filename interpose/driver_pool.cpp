@@ -17,9 +17,10 @@ namespace pooch::interpose {
 struct PoolAccount {
   CUmemoryPool handle;
   PoolMemory memory;
-  CUdevice device;           // for what is not elsewhere
-  std::uint64_t most = 0;    // that may be used; 0: any
-  bool any_managed = false;  // else the driver's own figures are right
+  CUdevice device;              // for what is not elsewhere
+  std::uint64_t most = 0;       // that may be used; 0: any
+  std::uint64_t threshold = 0;  // up to which the program lets the pool keep what is free
+  bool any_managed = false;     // else the driver's own figures are right
   std::uint64_t used = 0, used_high = 0;
   std::uint64_t managed = 0, managed_high = 0;  // whole pages
 };
@@ -35,6 +36,7 @@ POOCH_REAL(cuda, cuMemPoolCreate);
 POOCH_REAL(cuda, cuMemPoolDestroy);
 POOCH_REAL(cuda, cuMemPoolGetAttribute);
 POOCH_REAL(cuda, cuMemPoolSetAttribute);
+POOCH_REAL(cuda, cuMemPoolTrimTo);
 
 using AccountPtr = std::shared_ptr<PoolAccount>;
 
@@ -53,6 +55,9 @@ Book& book() {
   static auto* const one = new Book;  // never destroyed: programs free in their exit handlers
   return *one;
 }
+
+// What is free in the driver's pools serves nobody but small allocations. PyTorch lets them keep all of it.
+constexpr std::uint64_t most_kept = 64 * MiB;
 
 // By device: which pool is its current one. nullptr: not asked yet.
 constinit std::array<std::atomic<CUmemoryPool>, 64> current_pools{};
@@ -139,6 +144,21 @@ std::uint64_t told(const PoolAccount& account, CUmemPool_attribute attribute, st
   }
 }
 
+// The account of a pool whose memory is managed; nullptr for others.
+AccountPtr managed_pool(const Scope& scope, CUmemoryPool pool) {
+  if (memory_of(scope, pool) != PoolMemory::manageable) return nullptr;
+  return find(pool);
+}
+
+CUresult set_threshold(PoolAccount& account, std::uint64_t wanted) {
+  std::uint64_t kept = std::min(wanted, most_kept);
+  const CUresult status =
+      real_cuMemPoolSetAttribute.known()(account.handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept);
+  const std::lock_guard lock(book().mutex);
+  if (status == CUDA_SUCCESS) account.threshold = wanted;
+  return status;
+}
+
 bool is_figure(CUmemPool_attribute attribute) {
   return attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT || attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH ||
          attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT || attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH;
@@ -161,6 +181,12 @@ PoolMemory memory_of(const Scope& scope, CUmemoryPool pool) {
   AccountPtr account = find(pool);
   if (account == nullptr) account = learn(scope, pool);
   return account->device == current_device(scope) ? account->memory : PoolMemory::elsewhere;
+}
+
+void trim_current_pool(const Scope& scope) {
+  CUmemoryPool const pool = current_pool(scope);
+  auto* const trim = real_cuMemPoolTrimTo.get_if_present(scope);
+  if (pool != nullptr && trim != nullptr) (void)trim(pool, 0);
 }
 
 bool pool_admits(CUmemoryPool pool, std::uint64_t bytes) {
@@ -250,12 +276,14 @@ POOCH_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribu
   auto* const real = real_cuMemPoolGetAttribute.get(scope);
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
   const CUresult status = real(pool, attr, value);
-  if (status != CUDA_SUCCESS || !is_figure(attr)) return status;
+  if (status != CUDA_SUCCESS || (!is_figure(attr) && attr != CU_MEMPOOL_ATTR_RELEASE_THRESHOLD))
+    return status;
   const std::lock_guard lock(book().mutex);
   const auto found = book().pools.find(pool);
-  if (found == book().pools.end() || !found->second->any_managed) return status;
+  if (found == book().pools.end()) return status;
   auto* const figure = static_cast<cuuint64_t*>(value);
-  *figure = told(*found->second, attr, *figure);
+  if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) *figure = std::max(*figure, found->second->threshold);
+  if (found->second->any_managed) *figure = told(*found->second, attr, *figure);
   return status;
 }
 
@@ -264,6 +292,9 @@ POOCH_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribu
   const Scope scope;
   auto* const real = real_cuMemPoolSetAttribute.get(scope);
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
+  if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && value != nullptr && configuration() != nullptr)
+    if (const AccountPtr account = managed_pool(scope, pool))
+      return set_threshold(*account, *static_cast<const cuuint64_t*>(value));
   const CUresult status = real(pool, attr, value);
   if (status != CUDA_SUCCESS) return status;
   const std::lock_guard lock(book().mutex);

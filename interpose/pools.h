@@ -23,6 +23,9 @@ struct PoolAccount;
 CUmemoryPool current_pool(const Scope& scope);
 PoolMemory memory_of(const Scope& scope, CUmemoryPool pool);
 
+// Has the driver give back what is free in the current pool.
+void trim_current_pool(const Scope& scope);
+
 // May so many bytes more be allocated from it? (CUmemPoolProps::maxSize.)
 bool pool_admits(CUmemoryPool pool, std::uint64_t bytes);
 void pool_allocated(CUmemoryPool pool, CUdeviceptr address, std::uint64_t bytes, bool managed);

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
 
 #define FAKE extern "C" __attribute__((visibility("default")))
@@ -55,7 +56,8 @@ FAKE CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
   return *context = the_context, CUDA_SUCCESS;
 }
 FAKE CUresult cuCtxGetDevice(CUdevice* device) {
-  return *device = 0, current != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+  static const int number = std::getenv("FAKE_DEVICE") ? std::atoi(std::getenv("FAKE_DEVICE")) : 0;
+  return *device = number, current != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 FAKE CUresult cuCtxSynchronize() {
   return CUDA_SUCCESS;
@@ -174,16 +176,23 @@ FAKE CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr, const void*, size_t bytes, CUstr
 FAKE CUresult cuMemAlloc(CUdeviceptr_v1* address, unsigned int bytes) {
   return *address = static_cast<CUdeviceptr_v1>(serve("cuMemAlloc", bytes)), CUDA_SUCCESS;
 }
+// Bytes by address. The pool keeps all that was freed until it is trimmed.
+std::map<CUdeviceptr, size_t> plain, in_pool;
+size_t live_plain = 0, live_in_pool = 0, kept_by_pool = 0;
 FAKE CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
-  return *address = serve("cuMemAlloc_v2", bytes), CUDA_SUCCESS;
+  *address = serve("cuMemAlloc_v2", bytes);
+  live_plain += plain[*address] = bytes;
+  return CUDA_SUCCESS;
 }
 FAKE CUresult cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, size_t height,
                                  unsigned int) {
   *pitch = width;
   return cuMemAlloc_v2(address, width * height);
 }
-FAKE CUresult cuMemFree_v2(CUdeviceptr) {
+FAKE CUresult cuMemFree_v2(CUdeviceptr address) {
   note("cuMemFree_v2");
+  if (const auto found = plain.find(address); found != plain.end()) live_plain -= found->second;
+  plain.erase(address);
   return CUDA_SUCCESS;
 }
 FAKE CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice) {
@@ -196,18 +205,37 @@ FAKE CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps*) {
   return *pool = reinterpret_cast<CUmemoryPool>(++next_handle), CUDA_SUCCESS;
 }
 FAKE CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream) {
-  return *address = serve("cuMemAllocAsync", bytes), CUDA_SUCCESS;
+  *address = serve("cuMemAllocAsync", bytes);
+  in_pool[*address] = bytes;
+  live_in_pool += bytes;
+  if (live_in_pool > kept_by_pool) kept_by_pool = live_in_pool;
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuMemPoolTrimTo(CUmemoryPool, size_t) {
+  note("cuMemPoolTrimTo");
+  kept_by_pool = live_in_pool;
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void* value) {
+  note("cuMemPoolSetAttribute %llu", static_cast<unsigned long long>(*static_cast<cuuint64_t*>(value)));
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuMemPoolGetAttribute(CUmemoryPool, CUmemPool_attribute, void* value) {
+  return *static_cast<cuuint64_t*>(value) = 0, CUDA_SUCCESS;
 }
 FAKE CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPool, CUstream) {
   return *address = serve("cuMemAllocFromPoolAsync", bytes), CUDA_SUCCESS;
 }
-FAKE CUresult cuMemFreeAsync(CUdeviceptr, CUstream) {
+FAKE CUresult cuMemFreeAsync(CUdeviceptr address, CUstream) {
   note("cuMemFreeAsync");
+  if (const auto found = in_pool.find(address); found != in_pool.end()) live_in_pool -= found->second;
+  in_pool.erase(address);
   return CUDA_SUCCESS;
 }
 FAKE CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   note("cuMemGetInfo_v2");
-  return *free = *total = size_t{1} << 30, CUDA_SUCCESS;
+  *total = size_t{1} << 30;
+  return *free = *total - live_plain - kept_by_pool, CUDA_SUCCESS;
 }
 FAKE CUresult cuMemGetAddressRange_v2(CUdeviceptr*, size_t*, CUdeviceptr) {
   return CUDA_ERROR_NOT_FOUND;

@@ -201,6 +201,50 @@ void capture() {
   expect(release(early, stream) == CUDA_SUCCESS, "so is the stream");
 }
 
+// The driver's pool keeps what is freed; the cap has room for half of what was alive together, and not for
+// both.
+void kept_by_pool() {
+  start();
+  CUmemoryPool pool;
+  driver<decltype(cuDeviceGetDefaultMemPool)>("cuDeviceGetDefaultMemPool")(&pool, 0);
+  cuuint64_t all = ~cuuint64_t{0}, told = 0;
+  driver<decltype(cuMemPoolSetAttribute)>("cuMemPoolSetAttribute")(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                                                                   &all);
+  driver<decltype(cuMemPoolGetAttribute)>("cuMemPoolGetAttribute")(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                                                                   &told);
+  expect(told == all, "the program's threshold is told");
+  const auto allocate_async = driver<decltype(cuMemAllocAsync)>("cuMemAllocAsync");
+  CUdeviceptr small[20];
+  for (CUdeviceptr& each : small)
+    expect(allocate_async(&each, 2 * mib - 512, nullptr) == CUDA_SUCCESS, "small");
+  for (const CUdeviceptr each : small) driver<decltype(cuMemFreeAsync)>("cuMemFreeAsync")(each, nullptr);
+  const auto plain = driver<decltype(cuMemAlloc_v2)>("cuMemAlloc_v2");
+  CUdeviceptr other;
+  for (int i = 0; i < 20; ++i)
+    expect(plain(&other, 2 * mib - 512) == CUDA_SUCCESS, "what the pool only keeps refuses nobody");
+}
+
+void other_device() {
+  start();
+  const CUdeviceptr big = allocate(8 * mib);
+  expect(big > 0x7100000000, "it is served like the first");
+  int ordinal = -1;
+  const auto attribute = driver<decltype(cuPointerGetAttribute)>("cuPointerGetAttribute");
+  attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, big);
+  expect(ordinal == 3, "an address knows its device");
+  size_t first = 0, own = 0, total = 0;
+  const auto device_total = driver<decltype(cuDeviceTotalMem_v2)>("cuDeviceTotalMem_v2");
+  device_total(&first, 0), device_total(&own, 3);
+  driver<decltype(cuMemGetInfo_v2)>("cuMemGetInfo_v2")(nullptr, &total);
+  expect(own == total && first == size_t{1} << 30, "the story is told of the session's device alone");
+}
+
+void starts_program(bool with_pooch) {
+  start();
+  const int status = std::system("case $LD_PRELOAD in *libpooch*) exit 1;; esac");
+  expect(WEXITSTATUS(status) == (with_pooch ? 1 : 0), "what programs that it starts load");
+}
+
 void launches() {
   start();
   struct {
@@ -270,11 +314,20 @@ void missing_library() {
 
 int main(int count, char** arguments) {
   const std::map<std::string, std::function<void()>> scenarios = {
-      {"look_up", look_up},   {"allocations", allocations},
-      {"launches", launches}, {"library_calls", library_calls},
-      {"fork", in_a_fork},    {"missing_library", missing_library},
-      {"pools", pools},       {"capture", capture},
-      {"start", start},       {"allocate", [] { start(), allocate(4 * mib); }},
+      {"look_up", look_up},
+      {"allocations", allocations},
+      {"launches", launches},
+      {"library_calls", library_calls},
+      {"fork", in_a_fork},
+      {"missing_library", missing_library},
+      {"pools", pools},
+      {"capture", capture},
+      {"kept_by_pool", kept_by_pool},
+      {"other_device", other_device},
+      {"starts_with", [] { starts_program(true); }},
+      {"starts_without", [] { starts_program(false); }},
+      {"start", start},
+      {"allocate", [] { start(), allocate(4 * mib); }},
   };
   const auto scenario = scenarios.find(count == 2 ? arguments[1] : "");
   if (scenario == scenarios.end()) return 2;

@@ -74,6 +74,21 @@ class Hooks(unittest.TestCase):
     def test_allocations_under_capture_are_the_graphs(self):
         self.run_scenario("capture")
 
+    def test_what_only_the_drivers_pool_keeps_makes_way(self):
+        _, log = self.run_scenario("kept_by_pool", POOCH_MEMORY_CAP="64MiB")
+        self.assertIn(f"cuMemPoolSetAttribute {64 << 20}", log)
+        self.assertIn("cuMemPoolTrimTo", log)
+
+    def test_a_session_on_another_device(self):
+        self.run_scenario("other_device", FAKE_DEVICE="3")
+
+    def test_programs_that_are_started_have_pooch_unless_told_otherwise(self):
+        self.run_scenario("starts_with")
+        self.run_scenario("starts_with", POOCH_CHILDREN="1")
+        self.run_scenario("starts_without", POOCH_CHILDREN="0")
+        stderr, _ = self.run_scenario("start", code=2, POOCH_CHILDREN="no")
+        self.assertRegex(stderr, r"\Apooch: error: [^\n]*POOCH_CHILDREN[^\n]*no[^\n]*\n\Z")
+
     def test_launches_make_what_they_point_at_resident(self):
         _, log = self.run_scenario("launches")
         mapped = [sum(int(line.split()[1]) for line in part.splitlines() if line.startswith("cuMemMap"))
