@@ -1,4 +1,6 @@
 // Kernel launches. Parameters are copied at the call, whichever form they come in.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -36,10 +38,9 @@ const std::byte* packed(void** extra, std::size_t& size) {
 }
 
 bool copy_parameters(const Kernel& kernel, void** params, void** extra, Parameters& out) {
-  const KernelEntry& entry = *kernel.entry;
   // Offsets are multiples of 8 at most, and so is the buffer's address.
   out.bytes.resize(kernel.packed_bytes);
-  if (entry.param_count > 0) {
+  if (!kernel.params.empty()) {
     if ((params != nullptr) == (extra != nullptr)) return false;
     if (extra != nullptr) {
       std::size_t size = 0;
@@ -47,13 +48,13 @@ bool copy_parameters(const Kernel& kernel, void** params, void** extra, Paramete
       if (buffer == nullptr || size < kernel.packed_bytes) return false;
       std::memcpy(out.bytes.data(), buffer, kernel.packed_bytes);
     } else {
-      for (std::uint32_t i = 0; i < entry.param_count; ++i) {
+      for (std::size_t i = 0; i < kernel.params.size(); ++i) {
         if (params[i] == nullptr) return false;
-        std::memcpy(out.bytes.data() + kernel.offsets[i], params[i], entry.param_sizes[i]);
+        std::memcpy(out.bytes.data() + kernel.params[i].offset, params[i], kernel.params[i].bytes);
       }
     }
   }
-  for (const std::uint32_t offset : kernel.offsets) out.pointers.push_back(out.bytes.data() + offset);
+  for (const KernelParam& param : kernel.params) out.pointers.push_back(out.bytes.data() + param.offset);
   return true;
 }
 
@@ -85,6 +86,10 @@ CUresult launch(const char* name, bool per_thread, CUfunction function, const Gr
   auto parameters = std::make_shared<Parameters>();
   if (!grid_fits(grid) || !copy_parameters(*kernel, params, extra, *parameters))
     return CUDA_ERROR_INVALID_VALUE;
+  if (kernel->entry == nullptr) {
+    fmt::print(stderr, "softgpu: no host function for the kernel {} with its parameters\n", kernel->name);
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   Footprint footprint;
   kernel->entry->footprint(parameters->pointers.data(), footprint);
   Work work = call.work();

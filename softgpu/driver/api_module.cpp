@@ -18,19 +18,22 @@ CUkernel kernel_of(Kernel* kernel) {
   return reinterpret_cast<CUkernel>(kernel);
 }
 
+// 90 for 9.0.
+int capability(const Machine& m) {
+  return m.model().compute_major * 10 + m.model().compute_minor;
+}
+
 CUresult load_module(const char* name, CUmodule* out, const void* image) {
   SOFTGPU_CALL(name, needs_context, &Model::module);
   Library* library = nullptr;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult loaded = m.modules.load(image, &library);
+  const CUresult loaded = m.modules.load(image, capability(m), &library);
   if (loaded == CUDA_SUCCESS) *out = reinterpret_cast<CUmodule>(library);
   return loaded;
 }
 
 Kernel* find(Machine& m, Library* library, const char* name) {
-  if (!m.modules.known(library) || name == nullptr) return nullptr;
-  const auto found = library->kernels.find(name);
-  return found == library->kernels.end() ? nullptr : found->second.get();
+  return m.modules.known(library) && name != nullptr ? m.modules.find(*library, name) : nullptr;
 }
 
 CUresult get_name(const char* call_name, const char** out, const void* handle) {
@@ -48,9 +51,9 @@ CUresult get_param(const char* name, const void* handle, std::size_t index, std:
   SOFTGPU_CALL(name, needs_driver);
   const Kernel* const kernel = m.modules.kernel(handle);
   if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (offset == nullptr || index >= kernel->entry->param_count) return CUDA_ERROR_INVALID_VALUE;
-  *offset = kernel->offsets[index];
-  if (size != nullptr) *size = kernel->entry->param_sizes[index];
+  if (offset == nullptr || index >= kernel->params.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = kernel->params[index].offset;
+  if (size != nullptr) *size = kernel->params[index].bytes;
   return CUDA_SUCCESS;
 }
 
@@ -63,7 +66,6 @@ CUresult get_attribute(const char* name, int* out, CUfunction_attribute attribut
     *out = set->second;
     return CUDA_SUCCESS;
   }
-  const int capability = m.model().compute_major * 10 + m.model().compute_minor;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
       *out = 1024;
@@ -73,7 +75,7 @@ CUresult get_attribute(const char* name, int* out, CUfunction_attribute attribut
       break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-      *out = capability;
+      *out = capability(m);
       break;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       *out = 49152;
@@ -106,7 +108,7 @@ CUresult enumerate(const char* name, Library* library, Handle* out, unsigned cap
   if (!m.modules.known(library)) return CUDA_ERROR_INVALID_HANDLE;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   unsigned at = 0;
-  for (const auto& [key, kernel] : library->kernels) {
+  for (const auto& [key, kernel] : m.modules.kernels(*library)) {
     if (at == capacity) break;
     out[at++] = make(kernel.get());
   }
@@ -117,7 +119,7 @@ CUresult count(const char* name, Library* library, unsigned* out) {
   SOFTGPU_CALL(name, needs_driver);
   if (!m.modules.known(library)) return CUDA_ERROR_INVALID_HANDLE;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = static_cast<unsigned>(library->kernels.size());
+  *out = static_cast<unsigned>(m.modules.kernels(*library).size());
   return CUDA_SUCCESS;
 }
 
@@ -128,7 +130,7 @@ SOFTGPU_EXPORT(cuLibraryLoadData)
   SOFTGPU_CALL(__func__, needs_driver, &Model::module);
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Library* library = nullptr;
-  const CUresult loaded = m.modules.load(code, &library);
+  const CUresult loaded = m.modules.load(code, capability(m), &library);
   if (loaded == CUDA_SUCCESS) *out = reinterpret_cast<CUlibrary>(library);
   return loaded;
 }

@@ -46,8 +46,9 @@ const KernelEntry* host_kernel(const PtxEntry& entry) {
   const auto found = kernels.find(entry.name);
   if (found == kernels.end()) return nullptr;
   const KernelEntry& host = *found->second;
-  return std::equal(entry.param_sizes.begin(), entry.param_sizes.end(), host.param_sizes,
-                    host.param_sizes + host.param_count)
+  return std::equal(entry.params.begin(), entry.params.end(), host.param_sizes,
+                    host.param_sizes + host.param_count,
+                    [](const KernelParam& param, std::uint32_t size) { return param.bytes == size; })
              ? &host
              : nullptr;
 }

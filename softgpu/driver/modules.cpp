@@ -12,21 +12,22 @@ namespace softgpu {
 namespace {
 
 // Parameters are packed at their natural alignment: the largest power of two that divides the size, up to 8.
-void pack(const KernelEntry& entry, Kernel& kernel) {
+std::vector<KernelParam> packed(const KernelEntry& entry) {
+  std::vector<KernelParam> params;
   std::uint32_t at = 0;
   for (std::uint32_t i = 0; i < entry.param_count; ++i) {
     const std::uint32_t size = entry.param_sizes[i];
     const std::uint32_t alignment = std::min<std::uint32_t>(8, size & (~size + 1));
     if (alignment > 1) at = (at + alignment - 1) / alignment * alignment;
-    kernel.offsets.push_back(at);
+    params.push_back({at, size});
     at += size;
   }
-  kernel.packed_bytes = at;
+  return params;
 }
 
 }  // namespace
 
-CUresult Modules::load(const void* code, Library** out) {
+CUresult Modules::load(const void* code, int capability, Library** out) {
   if (code == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto library = std::make_unique<Library>();
   // Text may be shorter than a magic number.
@@ -35,33 +36,55 @@ CUresult Modules::load(const void* code, Library** out) {
     if (!entries) return CUDA_ERROR_INVALID_PTX;
     for (const PtxEntry& entry : *entries) {
       if (const KernelEntry* const host = host_kernel(entry)) {
-        add(*host, *library);
+        add(entry.name, entry.params, host, *library);
       } else {
         fmt::print(stderr, "softgpu: no host function for the kernel {} with its parameters\n", entry.name);
       }
     }
+  } else if (FatBinary::recognises(code)) {
+    library->fat = FatBinary::open(code, capability);
+    if (library->fat == nullptr) return CUDA_ERROR_INVALID_IMAGE;
   } else {
     std::uint64_t magic = 0;
     std::memcpy(&magic, code, sizeof magic);
     if (magic != image_magic) return CUDA_ERROR_INVALID_IMAGE;
     const auto& image = *static_cast<const Image*>(code);
-    for (std::uint32_t i = 0; i < image.count; ++i) add(image.kernels[i], *library);
+    for (std::uint32_t i = 0; i < image.count; ++i) add_image(image.kernels[i], *library);
   }
   *out = library.get();
   libraries_.emplace(library.get(), std::move(library));
   return CUDA_SUCCESS;
 }
 
-void Modules::add(const KernelEntry& entry, Library& library) {
+void Modules::add_image(const KernelEntry& entry, Library& library) {
+  add(entry.name, packed(entry), &entry, library);
+}
+
+Kernel& Modules::add(std::string_view name, std::vector<KernelParam> params, const KernelEntry* entry,
+                     Library& library) {
   auto kernel = std::make_unique<Kernel>();
-  kernel->entry = &entry;
-  kernel->name = names_.insert(entry.name).first->c_str();
+  kernel->entry = entry;
+  kernel->name = names_.emplace(name).first->c_str();
   kernel->library = &library;
   kernel->function.kernel = kernel.get();
-  pack(entry, *kernel);
+  kernel->packed_bytes = params.empty() ? 0 : params.back().offset + params.back().bytes;
+  kernel->params = std::move(params);
   handles_.emplace(kernel.get(), kernel.get());
   handles_.emplace(&kernel->function, kernel.get());
-  library.kernels.emplace(entry.name, std::move(kernel));
+  return *library.kernels.insert_or_assign(std::string(name), std::move(kernel)).first->second;
+}
+
+Kernel* Modules::find(Library& library, const char* name) {
+  if (const auto found = library.kernels.find(name); found != library.kernels.end())
+    return found->second.get();
+  const auto* const params = library.fat == nullptr ? nullptr : library.fat->params(name);
+  return params == nullptr ? nullptr : &add(name, *params, host_kernel({name, *params}), library);
+}
+
+const std::map<std::string, std::unique_ptr<Kernel>>& Modules::kernels(Library& library) {
+  if (library.fat != nullptr)
+    for (const auto& [name, params] : library.fat->kernels()) find(library, name.c_str());
+  return library.kernels;
 }
 
 bool Modules::unload(Library* library) {

@@ -1,4 +1,5 @@
-// Kernels: images (softgpu/image.h) loaded as libraries or modules, and the handles for what is in them.
+// Kernels: images (softgpu/image.h) and device code loaded as libraries or modules, and the handles for what
+// is in them.
 #pragma once
 
 #include <cuda.h>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "softgpu/driver/fatbin.h"
 #include "softgpu/image.h"
 
 namespace softgpu {
@@ -21,31 +23,38 @@ struct Kernel {
   struct Function {
     Kernel* kernel;
   };
-  const KernelEntry* entry;
-  const char* name;  // lives as long as the process
+  const KernelEntry* entry;  // null for device code without a host function: it cannot be launched
+  const char* name;          // lives as long as the process
   Library* library;
-  std::vector<std::uint32_t> offsets;  // of each parameter in the packed form
+  std::vector<KernelParam> params;
   std::uint32_t packed_bytes;
   std::map<CUfunction_attribute, int> attributes;  // what was set
   Function function;
 };
 
 struct Library {
+  std::unique_ptr<FatBinary> fat;  // read when somebody asks for a kernel
   std::map<std::string, std::unique_ptr<Kernel>> kernels;
 };
 
 class Modules {
  public:
-  // `code`: a softgpu::Image, or PTX text, whose kernels are those that have a host function
-  // (host_kernels.h). CUDA_ERROR_INVALID_IMAGE where it is neither, CUDA_ERROR_INVALID_PTX.
-  CUresult load(const void* code, Library** out);
+  // `code`: a softgpu::Image; PTX text, whose kernels are those that have a host function (host_kernels.h);
+  // or device code (fatbin.h) for a device of this capability, 90 for 9.0, which must stay where it is.
+  // CUDA_ERROR_INVALID_IMAGE where it is none of them, CUDA_ERROR_INVALID_PTX.
+  CUresult load(const void* code, int capability, Library** out);
   bool unload(Library* library);
   bool known(Library* library) const { return libraries_.count(library) != 0; }
+  Kernel* find(Library& library, const char* name);
+  // All kernels of the library.
+  const std::map<std::string, std::unique_ptr<Kernel>>& kernels(Library& library);
   // A launch takes a CUfunction, or a CUkernel cast to one. Null: neither.
   Kernel* kernel(const void* handle) const;
 
  private:
-  void add(const KernelEntry& entry, Library& library);
+  void add_image(const KernelEntry& entry, Library& library);
+  Kernel& add(std::string_view name, std::vector<KernelParam> params, const KernelEntry* entry,
+              Library& library);
 
   std::map<Library*, std::unique_ptr<Library>> libraries_;
   std::map<const void*, Kernel*> handles_;

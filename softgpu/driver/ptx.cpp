@@ -51,19 +51,32 @@ std::uint32_t size_of(std::string_view type) {
   return 0;
 }
 
-// ( .param .u64 name, .param .align 8 .b8 name[16] )
-bool read_params(Tokens& tokens, std::vector<std::uint32_t>& sizes) {
-  std::uint32_t size = 0;
+std::uint32_t number(std::string_view token) {
+  return static_cast<std::uint32_t>(std::strtoul(std::string(token).c_str(), nullptr, 10));
+}
+
+// ( .param .u64 name, .param .align 8 .b8 name[16] ): each at its alignment, which is its type's where none
+// is said.
+bool read_params(Tokens& tokens, std::vector<KernelParam>& params) {
+  std::uint32_t size = 0, alignment = 0, end = 0;
   for (std::string_view token = tokens.next(); !token.empty(); token = tokens.next()) {
     if (token == "," || token == ")") {
-      if (size > 0) sizes.push_back(size);
+      if (size > 0) {
+        const std::uint32_t offset = (end + alignment - 1) / alignment * alignment;
+        params.push_back({offset, size});
+        end = offset + size;
+      }
       if (token == ")") return true;
-      size = 0;
+      size = alignment = 0;
+    } else if (token == ".align") {
+      alignment = number(tokens.next());
+      if (alignment == 0) return false;
     } else if (token == "[") {
-      size *= static_cast<std::uint32_t>(std::strtoul(std::string(tokens.next()).c_str(), nullptr, 10));
+      size *= number(tokens.next());
       if (size == 0 || tokens.next() != "]") return false;
     } else if (const std::uint32_t of_type = size_of(token); of_type > 0) {
       size = of_type;
+      if (alignment == 0) alignment = of_type;
     }
   }
   return false;
@@ -82,7 +95,7 @@ std::optional<std::vector<PtxEntry>> ptx_entries(std::string_view text) {
     if (token != ".entry") continue;
     PtxEntry entry{std::string(tokens.next()), {}};
     const std::string_view open = tokens.next();
-    if (open != "{" && (open != "(" || !read_params(tokens, entry.param_sizes))) return std::nullopt;
+    if (open != "{" && (open != "(" || !read_params(tokens, entry.params))) return std::nullopt;
     entries.push_back(std::move(entry));
   }
   return entries;

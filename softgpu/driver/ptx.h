@@ -10,9 +10,15 @@
 
 namespace softgpu {
 
+// Where a parameter lies among a launch's packed parameters, in bytes.
+struct KernelParam {
+  std::uint32_t offset, bytes;
+  bool operator==(const KernelParam&) const = default;
+};
+
 struct PtxEntry {
   std::string name;
-  std::vector<std::uint32_t> param_sizes;  // bytes
+  std::vector<KernelParam> params;
 };
 
 // Is this the beginning of a PTX module? They start with .version, comments aside.

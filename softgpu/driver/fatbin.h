@@ -1,0 +1,60 @@
+// Device code as nvcc packs it, read for what its kernels are called and what parameters they take.
+//
+//   wrapper  0x466243b1 ── data ──▶ container  0xBA55ED50, entries one behind the other
+//                                     ├── cubin (ELF) per architecture   plain, or compressed by LZ4 or zstd
+//                                     └── PTX text                       likewise
+//
+// A cubin has a section `.nv.info.<kernel>` per kernel, whose attribute KPARAM_INFO gives ordinal, offset and
+// size of each parameter. The layouts are not documented; they were read from what nvcc 13 and the public
+// PyTorch wheels contain, and tests/contract/softgpu_fatbin.cpp reads both.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "softgpu/driver/ptx.h"
+
+namespace softgpu {
+
+class FatBinary {
+ public:
+  // Parameters by kernel, as it is mangled.
+  using Kernels = std::map<std::string, std::vector<KernelParam>, std::less<>>;
+
+  // Is this a wrapper, a container or a cubin?
+  static bool recognises(const void* code);
+  // `code`, which must outlive the result. Nothing is read but the heads of the entries; nullptr where they
+  // make no sense. `capability`: the device's, 90 for 9.0.
+  static std::unique_ptr<FatBinary> open(const void* code, int capability);
+
+  // All kernels of the entry that suits the device best, decompressed and read at the first call. Where no
+  // entry is made for the device it is the one for the nearest: parameters are the same in all of them. Empty
+  // where the entry is damaged or has no kernels. Not safe to call from two threads at once.
+  const Kernels& kernels();
+  // nullptr: there is none of this name.
+  const std::vector<KernelParam>* params(std::string_view kernel);
+
+ private:
+  struct Entry {
+    bool ptx;
+    std::uint32_t architecture, flags;
+    const std::byte* payload;
+    std::uint64_t bytes, unpacked_bytes;  // the latter 0 where it is not compressed
+  };
+
+  bool read_entries(const std::byte* container);
+  const Entry& best() const;
+
+  std::vector<Entry> entries_;
+  int capability_ = 0;
+  bool read_ = false;
+  Kernels kernels_;
+};
+
+// Kernels of one cubin; empty where it is none, or damaged.
+FatBinary::Kernels cubin_kernels(const std::byte* cubin, std::uint64_t bytes);
+
+}  // namespace softgpu

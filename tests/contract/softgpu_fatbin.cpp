@@ -1,0 +1,161 @@
+// Device code that nvcc packed: which kernels it has, and where their parameters are. fatbin/kernels.cu is
+// the source of what is read here; POOCH_TORCH names a folder with PyTorch's libraries, whose code is read
+// too.
+#include <elf.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "softgpu/driver/fatbin.h"
+#include "tests/contract/softgpu_driver.h"
+
+using namespace softgpu_test;
+
+namespace {
+
+using Layout = std::vector<std::pair<std::size_t, std::size_t>>;  // offset and size
+
+std::string contents(const char* name) {
+  std::ifstream file(std::filesystem::path(FATBIN_FOLDER) / name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Through the driver, parameter by parameter; one of (-1, -1) where there is no such kernel.
+Layout layout(CUlibrary from, const char* name) {
+  CUkernel kernel = nullptr;
+  if (cuLibraryGetKernel(&kernel, from, name) != CUDA_SUCCESS) return {{-1, -1}};
+  Layout all;
+  std::size_t offset = 0, size = 0;
+  for (; cuKernelGetParamInfo(kernel, all.size(), &offset, &size) == CUDA_SUCCESS;)
+    all.push_back({offset, size});
+  CUfunction function = nullptr;
+  EXPECT_EQ(cuKernelGetFunction(&function, kernel), CUDA_SUCCESS);
+  if (!all.empty()) {
+    EXPECT_EQ(cuFuncGetParamInfo(function, 0, &offset, &size), CUDA_SUCCESS);
+    EXPECT_EQ(std::pair(offset, size), all[0]);
+  }
+  return all;
+}
+
+void expect_kernels(const char* file) {
+  static std::string code;  // a library reads it later
+  code = contents(file);
+  ASSERT_FALSE(code.empty());
+  CUlibrary from = nullptr;
+  ASSERT_EQ(cuLibraryLoadData(&from, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), CUDA_SUCCESS);
+  EXPECT_EQ(layout(from, "_Z5scaleIfEvPT_PKS0_iS0_"), (Layout{{0, 8}, {8, 8}, {16, 4}, {20, 4}}));
+  EXPECT_EQ(layout(from, "gather"), (Layout{{0, 32}, {32, 2}}));
+  EXPECT_EQ(layout(from, "aligned"), (Layout{{0, 1}, {16, 16}, {32, 8}}));
+  EXPECT_EQ(layout(from, "large"), (Layout{{0, 4}, {8, 20008}, {20016, 1}}));
+  EXPECT_EQ(layout(from, "calls"), (Layout{{0, 8}}));
+  EXPECT_EQ(layout(from, "none"), Layout());
+  EXPECT_EQ(layout(from, "helper"), (Layout{{-1, -1}})) << "no kernel";
+  unsigned count = 0;
+  EXPECT_EQ(cuLibraryGetKernelCount(&count, from), CUDA_SUCCESS);
+  EXPECT_EQ(count, 6u) << "the function that a kernel calls is none";
+}
+
+TEST(SoftgpuFatbin, ParametersOfACubinOfTheRightArchitecture) {
+  ON_DEVICE("h200:timing", "", expect_kernels("plain.cubin"););
+}
+TEST(SoftgpuFatbin, ParametersOfCubinsPackedByZstd) {
+  ON_DEVICE("h200:timing", "", expect_kernels("zstd.fatbin"););
+}
+TEST(SoftgpuFatbin, ParametersOfTextPackedByLz4) {
+  ON_DEVICE("h200:timing", "", expect_kernels("lz4.fatbin"););
+}
+TEST(SoftgpuFatbin, ADeviceWithoutCodeOfItsOwnTakesTheNearest) {
+  ON_DEVICE("p100-pcie3:timing", "", expect_kernels("zstd.fatbin"););
+}
+
+TEST(SoftgpuFatbin, ALaunchWithoutAHostFunctionSaysWhichKernel) {
+  ON_DEVICE("h200:timing", "no host function for the kernel none", {
+    const std::string code = contents("plain.cubin");
+    CUlibrary from = nullptr;
+    CUkernel kernel = nullptr;
+    ASSERT_EQ(cuLibraryLoadData(&from, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), CUDA_SUCCESS);
+    ASSERT_EQ(cuLibraryGetKernel(&kernel, from, "none"), CUDA_SUCCESS);
+    EXPECT_EQ(
+        cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+        CUDA_ERROR_NOT_SUPPORTED);
+  });
+}
+
+// Whatever is in a damaged file, reading it ends; a sanitizer sees what is read beside it.
+TEST(SoftgpuFatbin, DamagedCodeIsNeitherBelievedNorReadBeyondItsEnd) {
+  std::mt19937 random(1);
+  for (const char* name : {"zstd.fatbin", "lz4.fatbin", "plain.cubin"}) {
+    const std::string whole = contents(name);
+    const std::string head = whole.substr(0, 16);
+    for (int i = 0; i < 300; ++i) {
+      std::string damaged = whole;
+      for (int hit = 0; hit < 3; ++hit)
+        damaged[16 + random() % (i < 200 ? 240 : damaged.size() - 16)] = static_cast<char>(random());
+      // A cubin's length is not in its container, so what lies behind it must be readable: all of the offsets
+      // in it may be anything.
+      const bool bare = whole.starts_with("\177ELF");
+      const auto kernels =
+          bare ? softgpu::cubin_kernels(reinterpret_cast<const std::byte*>(damaged.data()), damaged.size())
+               : [&] {
+                   const auto opened = softgpu::FatBinary::open(damaged.data(), 90);
+                   return opened == nullptr ? softgpu::FatBinary::Kernels() : opened->kernels();
+                 }();
+      EXPECT_LE(kernels.size(), 7u);
+    }
+  }
+}
+
+// --- the public wheel, where it is installed
+
+// The section of device code in a shared library.
+std::string_view device_code(const char* file, std::size_t bytes) {
+  const auto* const head = reinterpret_cast<const Elf64_Ehdr*>(file);
+  const auto* const sections = reinterpret_cast<const Elf64_Shdr*>(file + head->e_shoff);
+  const char* const names = file + sections[head->e_shstrndx].sh_offset;
+  for (int i = 0; i < head->e_shnum; ++i)
+    if (std::string_view(names + sections[i].sh_name) == ".nv_fatbin" &&
+        sections[i].sh_offset + sections[i].sh_size <= bytes)
+      return {file + sections[i].sh_offset, sections[i].sh_size};
+  return {};
+}
+
+TEST(SoftgpuFatbin, KernelsOfThePytorchWheel) {
+  const char* const folder = std::getenv("POOCH_TORCH");
+  if (folder == nullptr) GTEST_SKIP() << "POOCH_TORCH is not set";
+  const auto path = std::filesystem::path(folder) / "libtorch_cuda.so";
+  const std::size_t bytes = std::filesystem::file_size(path);
+  std::FILE* const file = std::fopen(path.c_str(), "rb");
+  void* const mapped = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fileno(file), 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  std::string_view code = device_code(static_cast<const char*>(mapped), bytes);
+  std::size_t containers = 0, kernels = 0;
+  std::vector<softgpu::KernelParam> fill;
+  while (code.size() >= 16) {
+    if (!softgpu::FatBinary::recognises(code.data())) {
+      code.remove_prefix(8);  // between containers
+      continue;
+    }
+    const auto opened = softgpu::FatBinary::open(code.data(), 90);
+    ASSERT_NE(opened, nullptr);
+    ++containers;
+    kernels += opened->kernels().size();
+    for (const auto& [name, params] : opened->kernels())
+      if (name.starts_with("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEE"))
+        fill = params;
+    std::uint64_t behind = 0;
+    std::memcpy(&behind, code.data() + 8, sizeof behind);
+    code.remove_prefix(16 + behind);
+  }
+  std::printf("%zu containers, %zu kernels\n", containers, kernels);
+  EXPECT_GT(kernels, 20000u);
+  // (int N, FillFunctor<float>, std::array<char*, 1>)
+  EXPECT_EQ(fill, (std::vector<softgpu::KernelParam>{{0, 4}, {4, 4}, {8, 8}}));
+}
+
+}  // namespace
