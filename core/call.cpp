@@ -37,8 +37,10 @@ constexpr Entry entries[] = {
     {"copy_device", Direction::either},
     {"set", Direction::either},
     {"bare_launch", Direction::either},
+    {"launch_forward", Direction::forward},
+    {"launch_backward", Direction::backward},
 };
-static_assert(std::size(entries) == static_cast<std::size_t>(OpKind::bare_launch) + 1);
+static_assert(std::size(entries) == static_cast<std::size_t>(last_op_kind) + 1);
 
 }  // namespace
 

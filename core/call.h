@@ -40,7 +40,10 @@ enum class OpKind : std::uint8_t {
   copy_device,  // device to device
   set,
   bare_launch,
+  launch_forward,  // a bare launch whose name tells which half it belongs to
+  launch_backward,
 };
+constexpr OpKind last_op_kind = OpKind::launch_backward;
 
 // "conv_forward"
 std::string_view name(OpKind kind);

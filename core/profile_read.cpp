@@ -65,7 +65,7 @@ void kind(In& in, OpKind& out) {
     return;
   }
   std::string accepted = "a kind of op:";
-  for (int i = 0; i <= static_cast<int>(OpKind::bare_launch); ++i)
+  for (int i = 0; i <= static_cast<int>(last_op_kind); ++i)
     fmt::format_to(std::back_inserter(accepted), "{} {}", i == 0 ? "" : ",", name(static_cast<OpKind>(i)));
   in.refuse(accepted);
 }

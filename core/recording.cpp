@@ -337,7 +337,7 @@ void RecordingReader::parse_call(Cursor& in) {
   Call call;
   call.function = parse_name(in, "a function's name");
   call.mode = parse_name(in, "a mode's name");
-  call.kind = OpKind{in.byte("a call's kind", static_cast<std::uint8_t>(OpKind::bare_launch))};
+  call.kind = OpKind{in.byte("a call's kind", static_cast<std::uint8_t>(last_op_kind))};
   const std::uint8_t flags = in.byte("a call's flags", all_call_flags);
   call.blocks = (flags & flag_blocks) != 0;
   call.trial = (flags & flag_trial) != 0;

@@ -32,6 +32,8 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("actual_ms", s.actual_ms);
   visit("predicted_peak_bytes", s.predicted_peak_bytes);
   visit("planned_peak_bytes", s.planned_peak_bytes);
+  visit("pinned_allocations", s.pinned_allocations);
+  visit("pinned_bytes", s.pinned_bytes);
   visit("evictions", s.evictions);
   visit("bytes_out", s.bytes_out);
   visit("bytes_in", s.bytes_in);

@@ -32,9 +32,11 @@ struct Summary {
   // Of the plan that most time went into, per iteration; empty: none was followed, or not long enough.
   std::optional<double> predicted_ms, actual_ms;
   std::optional<std::uint64_t> predicted_peak_bytes, planned_peak_bytes;  // the latter measured
-  std::uint64_t evictions = 0;                                            // chunks that left the device
-  std::uint64_t bytes_out = 0;                                            // copied device to host
-  std::uint64_t bytes_in = 0;                                             // copied host to device
+  // Allocations that stay on the device because addresses in its memory point to them.
+  std::uint64_t pinned_allocations = 0, pinned_bytes = 0;
+  std::uint64_t evictions = 0;         // chunks that left the device
+  std::uint64_t bytes_out = 0;         // copied device to host
+  std::uint64_t bytes_in = 0;          // copied host to device
   std::uint64_t vmm_calls = 0;         // map, set_access, unmap, create, destroy
   std::uint64_t handles_created = 0;   // of vmm_calls
   std::uint64_t host_allocations = 0;  // pieces of memory that were page-locked

@@ -56,6 +56,13 @@ void CallBuilder::add_everything() {
     append(allocation.base, allocation.bytes, Effect::read_write, {});
 }
 
+void CallBuilder::carries(const void* memory, std::size_t bytes) {
+  // Larger ones are data: to look at each word would take as long as the copy, and noise would be found.
+  constexpr std::size_t largest_table = MiB;
+  if (memory == nullptr || bytes > largest_table) return;
+  session_.pin_addresses_in({static_cast<const std::byte*>(memory), bytes});
+}
+
 void CallBuilder::explain_refusal() const {
   static constinit std::atomic<bool> explained{false};
   if (explained.exchange(true)) return;

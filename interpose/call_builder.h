@@ -43,6 +43,10 @@ class CallBuilder {
   // The call tries algorithms out.
   void trial() { trial_ = true; }
 
+  // Host memory that the call copies to the device. Where it is small enough to be a table of addresses, what
+  // it points to is kept on the device.
+  void carries(const void* memory, std::size_t bytes);
+
   // What the call says beside its operands; together it tells calls apart that are alike in their operands.
   template <class Value>
   requires std::integral<Value> || std::is_enum_v<Value>

@@ -1,6 +1,11 @@
-// Launches. Those of a library inside a wrapped call belong to that call. All others are bare: nothing is
-// known of the kernel but its parameters, so every word in them that is a managed address stands for the
-// whole allocation, read and written. A stale word in an unused part of a struct only costs a copy.
+// Launches. Those of a library inside a wrapped call belong to that call. All others are bare. Rules for
+// known kernels (spec/kernels.h) say what their parameters point to and what becomes of it. Of all others
+// nothing is known but the parameters: every word in them that is the address of an allocation stands for the
+// whole of it, read and written. A stale word in an unused part of a struct only costs a copy.
+//
+// What tells two launches apart: kernel, grid, block, shared memory, attributes, where in their allocations
+// the addresses lie, and the element counts that a rule finds. No other scalar, since seeds and step numbers
+// differ from iteration to iteration (docs/decisions/0015-rules-for-bare-kernels.md).
 #include <cstring>
 #include <map>
 #include <memory>
@@ -9,10 +14,13 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "core/per_thread.h"
 #include "interpose/call_builder.h"
 #include "interpose/driver_api.h"
+#include "interpose/kernel_facts.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
+#include "interpose/replay_launch.h"
 
 using namespace pooch;
 using namespace pooch::interpose;
@@ -27,68 +35,77 @@ POOCH_REAL(cuda, cuLaunchCooperativeKernel);
 POOCH_REAL(cuda, cuLaunchCooperativeKernel_ptsz);
 POOCH_REAL(cuda, cuFuncGetParamInfo);
 POOCH_REAL(cuda, cuKernelGetParamInfo);
+POOCH_REAL(cuda, cuFuncGetName);
+POOCH_REAL(cuda, cuKernelGetName);
 POOCH_REAL(cuda, cuModuleUnload);
 POOCH_REAL(cuda, cuLibraryUnload);
 
-struct Parameter {
-  std::size_t offset, bytes;
+// Instead of attributes: a launch that cannot be made again without them.
+constexpr std::uint64_t cooperative = 1;
+
+// What a launch says beside its parameters.
+struct Launch {
+  const char* function;  // the API's
+  LaunchShape shape;
+  StreamHandle stream;
+  std::uint64_t attributes = 0;  // hash of what cuLaunchKernelEx adds; 0: nothing
+  void** params = nullptr;
+  void** extra = nullptr;
 };
-using Parameters = std::vector<Parameter>;
 
 // Parameters of one kernel, asked for one by one until the driver has no more.
 template <class Get, class Kernel>
-std::optional<Parameters> ask(Get* get, Kernel kernel) {
-  if (get == nullptr) return std::nullopt;
-  Parameters all;
-  for (Parameter one; get(kernel, all.size(), &one.offset, &one.bytes) == CUDA_SUCCESS;) all.push_back(one);
-  if (all.empty()) return std::nullopt;
+std::vector<ParamLayout> ask_params(Get* get, Kernel kernel) {
+  std::vector<ParamLayout> all;
+  if (get == nullptr) return all;
+  for (ParamLayout one; get(kernel, all.size(), &one.offset, &one.bytes) == CUDA_SUCCESS;) all.push_back(one);
   return all;
+}
+
+template <class Get, class Kernel>
+const char* ask_name(Get* get, Kernel kernel) {
+  const char* name = nullptr;
+  return get != nullptr && get(&name, kernel) == CUDA_SUCCESS ? name : nullptr;
 }
 
 // cuLaunchKernel takes a CUfunction or a CUkernel; each query understands one of them. No parameters at all
 // and "do not know" look the same, and mean the same here: nothing to scan.
-Parameters ask_driver(const Scope& scope, CUfunction function) {
-  if (auto known = ask(real_cuFuncGetParamInfo.get_if_present(scope), function)) return std::move(*known);
+std::shared_ptr<const KernelFacts> ask_driver(const Scope& scope, CUfunction function) {
   const auto kernel = reinterpret_cast<CUkernel>(function);
-  if (auto known = ask(real_cuKernelGetParamInfo.get_if_present(scope), kernel)) return std::move(*known);
-  return {};
+  auto params = ask_params(real_cuFuncGetParamInfo.get_if_present(scope), function);
+  const bool is_function = !params.empty();
+  if (!is_function) params = ask_params(real_cuKernelGetParamInfo.get_if_present(scope), kernel);
+  const bool is_kernel = !is_function && !params.empty();
+  const char* name = is_kernel ? nullptr : ask_name(real_cuFuncGetName.get_if_present(scope), function);
+  if (name == nullptr && !is_function) name = ask_name(real_cuKernelGetName.get_if_present(scope), kernel);
+  return std::make_shared<const KernelFacts>(name, std::move(params));
 }
 
 // By handle; emptied when code is unloaded, since a handle may then come to mean another kernel.
-constinit std::shared_mutex layouts_mutex;
-std::map<CUfunction, std::shared_ptr<const Parameters>>& layouts() {
-  static auto* const all = new std::map<CUfunction, std::shared_ptr<const Parameters>>;
+constinit std::shared_mutex kernels_mutex;
+std::map<CUfunction, std::shared_ptr<const KernelFacts>>& kernels() {
+  static auto* const all = new std::map<CUfunction, std::shared_ptr<const KernelFacts>>;
   return *all;
 }
 
-std::shared_ptr<const Parameters> parameters_of(const Scope& scope, CUfunction function) {
+std::shared_ptr<const KernelFacts> facts_of(const Scope& scope, CUfunction function) {
   {
-    const std::shared_lock lock(layouts_mutex);
-    if (const auto found = layouts().find(function); found != layouts().end()) return found->second;
+    const std::shared_lock lock(kernels_mutex);
+    if (const auto found = kernels().find(function); found != kernels().end()) return found->second;
   }
-  auto asked = std::make_shared<const Parameters>(ask_driver(scope, function));
-  const std::unique_lock lock(layouts_mutex);
-  return layouts().emplace(function, std::move(asked)).first->second;
+  auto asked = ask_driver(scope, function);
+  const std::unique_lock lock(kernels_mutex);
+  return kernels().emplace(function, std::move(asked)).first->second;
 }
 
-void forget_layouts() {
-  const std::unique_lock lock(layouts_mutex);
-  layouts().clear();
-}
-
-void scan(CallBuilder& call, const runtime::Session& session, const void* memory, std::size_t bytes) {
-  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes; at += sizeof(std::uint64_t)) {
-    std::uint64_t word;
-    std::memcpy(&word, static_cast<const std::byte*>(memory) + at, sizeof word);
-    if (!session.owns(Address{word})) continue;
-    if (const auto allocation = session.find(Address{word})) {
-      call.add(allocation->base, allocation->bytes, Effect::read_write);
-    }
-  }
+void forget_kernels() {
+  const std::unique_lock lock(kernels_mutex);
+  kernels().clear();
+  forget_kept_launches();
 }
 
 // The other way to pass parameters: one buffer, named in a list of keys and values.
-void scan_extra(CallBuilder& call, const runtime::Session& session, void** extra) {
+std::span<const std::byte> buffer_of(void** extra) {
   const void* buffer = nullptr;
   std::size_t bytes = 0;
   for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
@@ -97,25 +114,77 @@ void scan_extra(CallBuilder& call, const runtime::Session& session, void** extra
     } else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) {
       bytes = *static_cast<const std::size_t*>(extra[1]);
     } else {
-      return;  // not known; the driver will refuse it
+      return {};  // not known; the driver will refuse it
     }
   }
-  if (buffer != nullptr) scan(call, session, buffer, bytes);
+  return {static_cast<const std::byte*>(buffer), buffer == nullptr ? 0 : bytes};
+}
+
+// What of the attributes belongs to the launch itself: not events, nor hints about caches.
+std::uint64_t hash_attributes(const CUlaunchConfig& config) {
+  std::uint64_t sum = 0;
+  for (unsigned i = 0; config.attrs != nullptr && i < config.numAttrs; ++i) {
+    const CUlaunchAttribute& one = config.attrs[i];
+    sum = mix(sum, static_cast<std::uint64_t>(one.id) + 1);
+    if (one.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      sum = mix(mix(mix(sum, one.value.clusterDim.x), one.value.clusterDim.y), one.value.clusterDim.z);
+    if (one.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) sum = mix(sum, one.value.cooperative != 0);
+  }
+  return sum;
+}
+
+// Adds the words as operands. False where one of them is by no rule, so that nobody knows what the kernel
+// does.
+bool add_operands(CallBuilder& call, const runtime::Session& session, std::span<const LaunchWord> words) {
+  bool understood = true;
+  for (const LaunchWord& word : words) {
+    const Address address{word.address};
+    const auto allocation = session.find_known(address);
+    if (!allocation) continue;  // freed meanwhile by another thread
+    const std::uint64_t offset = address - allocation->base, rest = allocation->bytes - offset;
+    if (!word.by_rule) {
+      call.add(allocation->base, allocation->bytes, Effect::read_write);
+    } else if (word.bytes == 0 || word.bytes > rest) {
+      call.add(address, rest, word.effect == Effect::overwrite ? Effect::write : word.effect);
+    } else {
+      call.add(address, word.bytes, word.effect);
+    }
+    call.trait(offset);
+    understood &= word.by_rule;
+  }
+  return understood;
 }
 
 template <class RealCall>
-CUresult launch_bare(const Scope& scope, const char* name, CUfunction function, StreamHandle stream,
-                     void** parameters, void** extra, RealCall&& real) {
+CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) {
   runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
   if (session == nullptr) return real();
-  CallBuilder call(scope, *session, name, OpKind::bare_launch, stream);
-  if (parameters != nullptr) {
-    const auto layout = parameters_of(scope, function);
-    for (std::size_t i = 0; i < layout->size(); ++i) {
-      if (parameters[i] != nullptr) scan(call, *session, parameters[i], (*layout)[i].bytes);
-    }
-  }
-  if (extra != nullptr) scan_extra(call, *session, extra);
+  const auto facts = facts_of(scope, launch.shape.function);
+  const auto buffer = launch.extra != nullptr ? buffer_of(launch.extra) : std::span<const std::byte>();
+  // Without a layout there is only the buffer as a whole.
+  const ParamLayout whole{0, buffer.size()};
+  const bool by_buffer = launch.params == nullptr && !buffer.empty();
+  const auto layout = by_buffer && facts->layout().empty() ? std::span(&whole, 1) : facts->layout();
+  const LaunchParams params =
+      by_buffer ? LaunchParams(buffer.data(), buffer.size(), layout) : LaunchParams(launch.params, layout);
+  auto& words = per_thread<std::vector<LaunchWord>>();
+  words.clear();
+  const auto is_memory = [&](std::uint64_t word) { return session->find_known(Address{word}).has_value(); };
+  std::uint64_t sizes = 0;
+  if (by_buffer || launch.params != nullptr)
+    sizes = facts->find_words(params, launch.shape.grid[0], is_memory, words);
+
+  CallBuilder call(scope, *session, launch.function, facts->kind(), launch.stream);
+  call.mode(facts->mode());
+  for (const std::uint64_t part : {facts->identity(), sizes, launch.attributes}) call.trait(part);
+  for (int i = 0; i < 3; ++i) call.trait(launch.shape.grid[i]), call.trait(launch.shape.block[i]);
+  call.trait(launch.shape.shared_bytes);
+  const bool understood = add_operands(call, *session, words);
+  const auto keep = [&]() -> std::unique_ptr<Replay> {
+    const Keeping keeping(scope, call.accesses());
+    return keep_launch(keeping, real_cuLaunchKernel.get_if_present(scope), launch.shape, params, words);
+  };
+  if (understood && facts->rule() != nullptr && launch.attributes == 0) call.keep(keep);
   return call.submit(CUDA_ERROR_OUT_OF_MEMORY, real);
 }
 
@@ -129,10 +198,13 @@ CUresult launch_bare(const Scope& scope, const char* name, CUfunction function, 
     const Scope scope;                                                                                       \
     auto* const real = real_cuLaunchKernel##suffix.get(scope);                                               \
     if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                        \
-    return launch_bare(scope, "cuLaunchKernel", f, stream_of(hStream, for_zero), kernelParams, extra, [&] {  \
-      return real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, \
-                  kernelParams, extra);                                                                      \
-    });                                                                                                      \
+    const LaunchShape shape{                                                                                 \
+        f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};               \
+    return launch_bare(                                                                                      \
+        scope, {"cuLaunchKernel", shape, stream_of(hStream, for_zero), 0, kernelParams, extra}, [&] {        \
+          return real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,      \
+                      hStream, kernelParams, extra);                                                         \
+        });                                                                                                  \
   }                                                                                                          \
   POOCH_EXPORT CUresult cuLaunchKernelEx##suffix(const CUlaunchConfig* config, CUfunction f,                 \
                                                  void** kernelParams, void** extra) {                        \
@@ -141,8 +213,14 @@ CUresult launch_bare(const Scope& scope, const char* name, CUfunction function, 
     if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                        \
     const auto launch = [&] { return real(config, f, kernelParams, extra); };                                \
     if (config == nullptr) return launch();                                                                  \
-    return launch_bare(scope, "cuLaunchKernelEx", f, stream_of(config->hStream, for_zero), kernelParams,     \
-                       extra, launch);                                                                       \
+    const LaunchShape shape{f,                                                                               \
+                            {config->gridDimX, config->gridDimY, config->gridDimZ},                          \
+                            {config->blockDimX, config->blockDimY, config->blockDimZ},                       \
+                            config->sharedMemBytes};                                                         \
+    return launch_bare(scope,                                                                                \
+                       {"cuLaunchKernelEx", shape, stream_of(config->hStream, for_zero),                     \
+                        hash_attributes(*config), kernelParams, extra},                                      \
+                       launch);                                                                              \
   }                                                                                                          \
   POOCH_EXPORT CUresult cuLaunchCooperativeKernel##suffix(                                                   \
       CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,                     \
@@ -151,11 +229,14 @@ CUresult launch_bare(const Scope& scope, const char* name, CUfunction function, 
     const Scope scope;                                                                                       \
     auto* const real = real_cuLaunchCooperativeKernel##suffix.get(scope);                                    \
     if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                        \
-    return launch_bare(scope, "cuLaunchCooperativeKernel", f, stream_of(hStream, for_zero), kernelParams,    \
-                       nullptr, [&] {                                                                        \
-                         return real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,       \
-                                     sharedMemBytes, hStream, kernelParams);                                 \
-                       });                                                                                   \
+    const LaunchShape shape{                                                                                 \
+        f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};               \
+    return launch_bare(                                                                                      \
+        scope,                                                                                               \
+        {"cuLaunchCooperativeKernel", shape, stream_of(hStream, for_zero), cooperative, kernelParams}, [&] { \
+          return real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,      \
+                      hStream, kernelParams);                                                                \
+        });                                                                                                  \
   }
 
 POOCH_LAUNCHES(, StreamHandle::legacy)
@@ -165,7 +246,7 @@ POOCH_EXPORT CUresult cuModuleUnload(CUmodule hmod) {
   const Scope scope;
   auto* const real = real_cuModuleUnload.get(scope);
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
-  forget_layouts();
+  forget_kernels();
   return real(hmod);
 }
 
@@ -173,6 +254,6 @@ POOCH_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
   const Scope scope;
   auto* const real = real_cuLibraryUnload.get(scope);
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
-  forget_layouts();
+  forget_kernels();
   return real(library);
 }

@@ -171,6 +171,8 @@ def check_row(row, function, kinds):
         raise SpecError(f"{row.name}: no parameter '{stream}' (its stream)")
     if row.blocks:
         check_expression(row, function, row.blocks, ("true", "scalars_on_device"))
+    for expression in row.carries:
+        check_expression(row, function, expression)
     for scalar, extent in row.host:
         if not function.parameter(scalar):
             raise SpecError(f"{row.name}: no parameter '{scalar}' (in host)")
@@ -327,6 +329,8 @@ def wrapper_lines(row, functions, library):
         yield "  " + line
     if row.blocks:
         yield f"  call.blocks({row.blocks});"
+    if row.carries:
+        yield f"  call.carries({', '.join(row.carries)});"
     if library.before:
         yield "  " + library.before
     for line in recipes.keep_lines(row, functions, factor_descriptor(function)):

@@ -333,6 +333,7 @@ bool Executor::can_be_made_again(const ScriptMap& map) const {
 Status Executor::drop(std::uint32_t map) {
   Bound& bound = maps_[map];
   if (bound.range == nullptr) return Done{};
+  if (bound.range->pinned) return Done{};  // something unseen may have changed it since
   if (refused(map) || !can_be_made_again(script_->maps()[map])) return evict(map);
   if (const auto noted =
           parts_.verification.dropping(map, script_->names()[map], *bound.range, extents_made(map));

@@ -56,7 +56,9 @@ Range* Residency::find(Address base) {
 
 void Residency::close(Range& range, const Marks& after) {
   range.in_use = false;
+  const bool pinned = std::exchange(range.pinned, false);
   for (Chunk& chunk : range.chunks) {
+    if (pinned) --chunk.pins;
     drop_host_copy(chunk);
     chunk.live = false;
     chunk.stale = false;

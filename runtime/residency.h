@@ -81,6 +81,7 @@ struct Range {
   std::uint64_t bytes = 0;
   std::vector<Chunk> chunks;
   bool in_use = false;  // a live allocation owns it
+  bool pinned = false;  // and stays on the device as long as it lives: each chunk has a pin more
 
   // Has a stream other than this one touched it?
   bool used_beside(StreamIndex stream) const;

@@ -200,7 +200,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
     s.report_failure(call.function, ready.error(), "the call fails rather than go on with a doubtful value");
     return out_of_memory;
   }
-  if (*position && s.executor->wants_copy(**position) && call.keep != nullptr)
+  if (*position && s.executor->wants_copy(**position) && call.keep != nullptr && !s.uses_pinned(w.op))
     s.executor->keep(**position, call, w.op, (*call.keep)());
   const bool timed = s.profiler.timing();
   const Trace::Number shown = s.show(call, w, stream, *position);

@@ -5,9 +5,11 @@
 // may ask about a pointer from inside the very call that holds it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/call.h"
@@ -62,12 +64,20 @@ class Session {
   // An address that the driver is about to free; unknown ones are ignored.
   void pass_through_freed(Address address);
 
+  // --- addresses that no call shows
+  // The program copies `memory`, which the host can read, to the device. Managed allocations that words in it
+  // point into stay on the device until they are freed: kernels may reach them from there, and no call would
+  // say so. Where the cap has no room for one, it says so once and goes on. May wait for the device.
+  void pin_addresses_in(std::span<const std::byte> memory);
+
   // --- queries
 
   // One comparison: is it in the arena?
   bool owns(Address address) const;
   // The live managed allocation that contains `address`.
   std::optional<Extent> find(Address address) const;
+  // The same for any allocation that pooch knows of, managed or not.
+  std::optional<Extent> find_known(Address address) const;
   // All live allocations that pooch knows of, managed or not.
   std::vector<Extent> allocations() const;
   MemoryInfo memory_info() const;
@@ -95,6 +105,7 @@ class Session {
 
  private:
   struct Impl;
+  void pin(const Extent& allocation);
   explicit Session(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -1,6 +1,7 @@
 // What a session is made of. Included by session*.cpp alone.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <optional>
@@ -71,12 +72,22 @@ struct Session::Impl {
   tracker::Allocation add_allocation(Address base, std::uint64_t bytes, bool managed, bool by_program) {
     recorder.allocated({base, bytes, managed, by_program});
     const std::lock_guard leaf(allocations_mutex);
+    lowest_address.store(std::min(base, lowest_address.load(std::memory_order_relaxed)),
+                         std::memory_order_relaxed);
+    highest_address.store(std::max(base + bytes, highest_address.load(std::memory_order_relaxed)),
+                          std::memory_order_relaxed);
     return tracker.allocated(base, bytes, managed, by_program);
   }
   void remove_allocation(Address base) {
     recorder.freed(base);
     const std::lock_guard leaf(allocations_mutex);
     tracker.freed(base);
+  }
+  // One of the operands stays where it is since something unseen may use it.
+  static bool uses_pinned(const tracker::Op& op) {
+    return std::any_of(op.operands.begin(), op.operands.end(), [](const tracker::Operand& operand) {
+      return operand.backing != nullptr && static_cast<const Range*>(operand.backing)->pinned;
+    });
   }
   void publish_call_sites() {
     if (config.call_sites && !config.report_folder.empty())
@@ -110,12 +121,15 @@ struct Session::Impl {
   std::uint64_t live_bytes = 0;                  // managed allocations, rounded to pages
   std::atomic<std::uint64_t> occupied_bytes{0};  // occupied(), for queries
   std::atomic<bool> call_sites_wanted{false};
+  // All allocations that there ever were lie between them.
+  std::atomic<Address> lowest_address{Address{~std::uint64_t{0}}}, highest_address{Address{0}};
   std::uint64_t outside_bytes = 0;     // what passed-through allocations are charged
   std::uint64_t measured_outside = 0;  // what they took of the device when it was last asked
   std::uint64_t free_at_start = 0;     // device bytes free when the session opened
   std::uint64_t measured_peak = 0, passed_since_growth = 0;
   std::vector<LinkSample> link;
-  std::atomic<bool> failure_reported{false}, full_reported{false}, doubt_reported{false};
+  std::uint64_t pinned_allocations = 0, pinned_bytes = 0;  // of the whole run
+  std::atomic<bool> failure_reported{false}, full_reported{false}, doubt_reported{false}, pin_refused{false};
 };
 
 }  // namespace pooch::runtime

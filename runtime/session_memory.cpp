@@ -179,6 +179,16 @@ std::optional<Extent> Session::find(Address address) const {
   return found == nullptr ? std::nullopt : std::optional(Extent{found->base, found->bytes});
 }
 
+std::optional<Extent> Session::find_known(Address address) const {
+  // Most words that somebody asks for are no addresses at all.
+  if (address < impl_->lowest_address.load(std::memory_order_relaxed) ||
+      address >= impl_->highest_address.load(std::memory_order_relaxed))
+    return std::nullopt;
+  const std::lock_guard leaf(impl_->allocations_mutex);
+  const tracker::Allocation* found = impl_->tracker.allocations().containing(address);
+  return found == nullptr ? std::nullopt : std::optional(Extent{found->base, found->bytes});
+}
+
 std::vector<Extent> Session::allocations() const {
   std::vector<Extent> all;
   const std::lock_guard leaf(impl_->allocations_mutex);

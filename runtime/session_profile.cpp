@@ -113,6 +113,8 @@ Summary Session::summary() const {
     summary.predicted_peak_bytes = pace->predicted_peak;
     summary.planned_peak_bytes = pace->peak;
   }
+  summary.pinned_allocations = s.pinned_allocations;
+  summary.pinned_bytes = s.pinned_bytes;
   summary.evictions = s.residency->evictions();
   summary.bytes_out = s.device.counters().bytes_out;
   summary.bytes_in = s.device.counters().bytes_in;

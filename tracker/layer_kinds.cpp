@@ -75,6 +75,8 @@ bool is_backward_of(const ProfileOp& op, const ProfileOp& forward) {
     case OpKind::elementwise:
     case OpKind::bare_launch:
       return forward.kind == op.kind;
+    case OpKind::launch_backward:
+      return forward.kind == OpKind::launch_forward;
     default:
       return false;
   }

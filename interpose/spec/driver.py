@@ -31,7 +31,9 @@ def asynchronous(name, **meaning):
 
 
 # --- linear copies. An asynchronous copy from or to pageable host memory may wait as well.
-copy_in = dict(kind="copy_in", blocks="true", dstDevice=overwrite("ByteCount"))
+copy_in = dict(
+    kind="copy_in", blocks="true", carries=("srcHost", "ByteCount"), dstDevice=overwrite("ByteCount")
+)
 copy_out = dict(kind="copy_out", blocks="true", srcDevice=read("ByteCount"))
 copy_device = dict(kind="copy_device", dstDevice=overwrite("ByteCount"), srcDevice=read("ByteCount"))
 synchronous("cuMemcpyHtoD_v2", **copy_in)

@@ -67,6 +67,20 @@ bool grid_fits(const Grid& g) {
          std::uint64_t{g.block[0]} * g.block[1] * g.block[2] <= 1024;
 }
 
+// Of the ranges those that no word of the parameters points into: their addresses came from somewhere else.
+std::uint64_t indirect(const std::vector<Touch>& touches, const std::vector<std::byte>& parameters) {
+  const auto points_into = [&](const Touch& touch) {
+    for (std::size_t at = 0; at + sizeof(std::uint64_t) <= parameters.size(); at += sizeof(std::uint64_t)) {
+      std::uint64_t word;
+      std::memcpy(&word, parameters.data() + at, sizeof word);
+      if (word >= touch.address && word - touch.address < touch.bytes) return true;
+    }
+    return false;
+  };
+  return touches.size() -
+         static_cast<std::uint64_t>(std::count_if(touches.begin(), touches.end(), points_into));
+}
+
 void note(const Call& call, const char* kernel, const Grid& g, Work& work) {
   WorkActivity activity = call.activity(activity_kernels);
   activity.name = kernel;
@@ -96,6 +110,7 @@ CUresult launch(const char* name, bool per_thread, CUfunction function, const Gr
   work.by.name = kernel->name;
   work.engine = Engine::compute;
   work.duration = m.cost.kernel(footprint.kind, footprint.flops, footprint.bytes);
+  m.statistics.indirect_touches += indirect(footprint.touches, parameters->bytes);
   work.touches = std::move(footprint.touches);
   if (m.compute()) {
     work.run = [run = kernel->entry->run, parameters] { run(parameters->pointers.data()); };

@@ -36,6 +36,7 @@ std::string report_json(const Machine& m) {
                  {"virtual_ns", m.scheduler.now},
                  {"api_calls", s.api_calls},
                  {"kernels", s.kernels},
+                 {"indirect_touches", s.indirect_touches},
                  {"copies_in", s.copies_in},
                  {"bytes_in", s.bytes_in},
                  {"copies_out", s.copies_out},

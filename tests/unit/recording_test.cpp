@@ -72,7 +72,7 @@ class RandomStream {
     OwnedCall made;
     made.call.function = functions[below(4)];
     made.call.mode = modes[below(3)];
-    made.call.kind = OpKind{static_cast<std::uint8_t>(below(static_cast<int>(OpKind::bare_launch) + 1))};
+    made.call.kind = OpKind{static_cast<std::uint8_t>(below(static_cast<int>(last_op_kind) + 1))};
     made.call.stream = StreamHandle{random_() >> below(64)};
     made.call.blocks = below(4) == 0;
     made.call.trial = below(4) == 0;

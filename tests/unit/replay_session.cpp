@@ -92,6 +92,10 @@ std::optional<Extent> Session::find(Address address) const {
   }
   return std::nullopt;
 }
+std::optional<Extent> Session::find_known(Address address) const {
+  return find(address);
+}
+void Session::pin_addresses_in(std::span<const std::byte>) {}
 MemoryInfo Session::memory_info() const {
   return {0, 0};
 }

@@ -1,0 +1,290 @@
+#include "interpose/kernel_facts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "core/hash.h"
+
+namespace pooch::interpose {
+namespace {
+
+bool fits(const KernelRule& rule, const KernelName& name) {
+  const bool prefix = rule.function.ends_with('*');
+  const std::string_view function = rule.function.substr(0, rule.function.size() - (prefix ? 1 : 0));
+  return (prefix ? name.function.starts_with(function) : name.function == function) &&
+         name.text.find(rule.inside) != std::string::npos;
+}
+
+// "3ul" is 3; nothing where it is no number.
+std::optional<std::uint32_t> number(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end != text.data() ? std::optional(value) : std::nullopt;
+}
+
+// Of a number's type, as it is printed; 0: none of these.
+std::uint32_t element_bytes(std::string_view type) {
+  struct Entry {
+    std::string_view name;
+    std::uint32_t bytes;
+  };
+  static constexpr Entry entries[] = {
+      {"bool", 1},         {"signed char", 1},    {"unsigned char", 1}, {"short", 2},
+      {"c10::Half", 2},    {"c10::BFloat16", 2},  {"int", 4},           {"float", 4},
+      {"unsigned int", 4}, {"unsigned short", 2}, {"long", 8},          {"unsigned long", 8},
+      {"double", 8},
+  };
+  const auto* const found =
+      std::find_if(std::begin(entries), std::end(entries), [&](const Entry& e) { return e.name == type; });
+  return found == std::end(entries) ? 0 : found->bytes;
+}
+
+// Addresses that an array holds: 2 of "std::array<char*, 2ul>".
+std::optional<std::uint32_t> array_entries(std::string_view type) {
+  return type.starts_with("std::array<char*, ") ? number(template_argument(type, 1)) : std::nullopt;
+}
+
+// Does the parameter begin with an address, and is it one that is only read?
+std::optional<Effect> effect_of(std::string_view type, Effect output) {
+  while (type.ends_with("__restrict__") || type.ends_with(' '))
+    type.remove_suffix(type.ends_with(' ') ? 1 : std::string_view("__restrict__").size());
+  if (type.ends_with('*')) return type.ends_with("const*") ? Effect::read : output;
+  // Structs whose first member points to the first element.
+  if (type.find("TensorInfo<") == std::string_view::npos &&
+      type.find("PackedTensorAccessor") == std::string_view::npos)
+    return std::nullopt;
+  return template_argument(type, 0).ends_with(" const") ? Effect::read : output;
+}
+
+}  // namespace
+
+// --- parameters
+
+std::span<const std::byte> LaunchParams::at(std::size_t param) const {
+  if (param >= layout_.size()) return {};
+  const auto [offset, bytes] = layout_[param];
+  if (each_ != nullptr) {
+    const auto* const from = static_cast<const std::byte*>(each_[param]);
+    return {from, from == nullptr ? 0 : bytes};
+  }
+  if (offset > buffer_bytes_ || buffer_bytes_ - offset < bytes) return {};
+  return {buffer_ + offset, bytes};
+}
+
+std::uint64_t LaunchParams::word(std::size_t param, std::size_t offset) const {
+  return number<std::uint64_t>(param, offset);
+}
+
+// --- rules
+
+KernelFacts::KernelFacts(const char* name, std::vector<ParamLayout> layout) : layout_(std::move(layout)) {
+  identity_ = layout_.size();
+  if (name != nullptr) {
+    name_ = parse_kernel_name(name);
+    identity_ = mix(identity_, hash(name));
+  }
+  for (const ParamLayout& param : layout_) identity_ = mix(mix(identity_, param.offset), param.bytes);
+  for (const KernelKind& kind : kernel_kinds())
+    if (name_.text.find(kind.inside) != std::string::npos) {
+      kind_ = kind.kind, mode_ = kind.mode;
+      break;
+    }
+  read_rule();
+}
+
+void KernelFacts::read_rule() {
+  const auto rules = kernel_rules();
+  const auto found =
+      std::find_if(rules.begin(), rules.end(), [&](const KernelRule& rule) { return fits(rule, name_); });
+  // Without a layout, or with another than the name promises, nothing fits together.
+  if (found != rules.end() && layout_.size() == name_.params.size() && !layout_.empty()) {
+    rule_ = &*found;
+    form_ = rule_->form;
+  }
+  switch (form_) {
+    case KernelForm::signature:
+      return read_signature();
+    case KernelForm::tensor_iterator:
+      return read_tensor_iterator();
+    case KernelForm::tensor_list:
+      return read_lists();
+    case KernelForm::offset_lambda:
+    case KernelForm::reduction:
+      if (kind_ == OpKind::bare_launch && form_ == KernelForm::offset_lambda) kind_ = OpKind::elementwise;
+      return;
+    case KernelForm::unknown:
+      return;
+  }
+}
+
+void KernelFacts::read_signature() {
+  const Effect output = rule_->fills_outputs ? Effect::write : Effect::read_write;
+  for (std::uint32_t i = 0; i < layout_.size(); ++i) {
+    const auto effect = effect_of(name_.params[i], output);
+    if (effect)
+      slots_.push_back({i, 0, *effect});
+    else if (element_bytes(name_.params[i]) == 0)
+      scanned_.push_back(i);
+  }
+}
+
+// Parameters behind the array are calculators, loaders and storers, which hold no addresses; the functor may.
+void KernelFacts::read_tensor_iterator() {
+  constexpr std::uint32_t functor = 1, array = 2;
+  const auto entries = layout_.size() > array ? array_entries(name_.params[array]) : std::nullopt;
+  if (!entries || layout_[array].bytes != *entries * sizeof(std::uint64_t)) {
+    rule_ = nullptr, form_ = KernelForm::unknown;
+    return;
+  }
+  const bool several = name_.function.ends_with("multi_outputs");
+  const std::uint32_t outputs = several ? number(name_.arguments[0]).value_or(0) : 1;
+  for (std::uint32_t i = 0; i < *entries; ++i)
+    slots_.push_back({array, i * 8, i < outputs ? Effect::write : Effect::read});
+  scanned_.push_back(functor);
+  if (kind_ == OpKind::bare_launch) kind_ = OpKind::elementwise;
+  // Only here the elements of the output lie one behind the other, in the functor's own type.
+  if (name_.function != "at::native::vectorized_elementwise_kernel") return;
+  for (const FunctorResult& result : functor_results())
+    if (name_.params[functor].starts_with(result.functor))
+      result_element_ = element_bytes(template_argument(name_.params[functor], result.argument));
+}
+
+// MultiTensorApply.cuh: addresses[n][max], numel[max], scalars or addresses of steps, block_to_tensor[320], …
+void KernelFacts::read_lists() {
+  constexpr std::uint32_t word = 8, blocks = 320;
+  static constexpr std::uint32_t plain[] = {110, 64, 48, 36, 30}, with_scalars[] = {96, 64, 48, 36, 30};
+  std::string_view type = name_.params[0];
+  const bool fused = type.find("FusedOptimizerTensorListMetadata<") != std::string_view::npos;
+  const bool scalars = type.find("TensorListScalarListMetadata<") != std::string_view::npos;
+  const auto count = number(template_argument(type, scalars ? 1 : 0)).value_or(0);
+  std::uint32_t end = 0;
+  if (count >= 1 && count <= std::size(plain)) {
+    lists_.count = count;
+    lists_.entries = scalars ? with_scalars[count - 1] : plain[count - 1];
+    lists_.block_to_tensor = (count + 1) * lists_.entries * word;
+    if (fused) {
+      lists_.step_addresses = lists_.block_to_tensor;
+      lists_.block_to_tensor += with_scalars[count - 1] * word;
+    } else if (scalars) {
+      lists_.block_to_tensor += element_bytes(template_argument(type, 0)) * lists_.entries;
+    }
+    end = lists_.block_to_tensor + blocks + blocks * 4 + (scalars ? 0 : 4);
+  }
+  if (end == 0 || (end + word - 1) / word * word != layout_[0].bytes) {
+    rule_ = nullptr, form_ = KernelForm::unknown;
+    return;
+  }
+  for (std::uint32_t i = 1; i < layout_.size(); ++i) scanned_.push_back(i);
+  // Functor<T, depth, arguments, result>, the fused optimisers' aside.
+  static constexpr std::string_view with_result[] = {"UnaryOpFunctor<", "BinaryOp", "PointwiseOpScalar",
+                                                     "TernaryOp",       "Zero",     "CopyFunctor<"};
+  std::string_view functor = name_.params.size() > 1 ? std::string_view(name_.params[1]) : "";
+  if (const auto at = functor.find('<'); at != std::string_view::npos)
+    if (const auto from = functor.rfind("::", at); from != std::string_view::npos)
+      functor.remove_prefix(from + 2);
+  if (std::none_of(std::begin(with_result), std::end(with_result),
+                   [&](std::string_view known) { return functor.starts_with(known); }))
+    return;
+  const bool copy = functor.starts_with("CopyFunctor<");
+  if (const auto result = number(template_argument(functor, copy ? 4 : 3)); result && *result < count)
+    lists_.result = static_cast<int>(*result);
+}
+
+// --- launches
+
+struct KernelFacts::Search {
+  const LaunchParams& params;
+  unsigned blocks;
+  FunctionRef<bool(std::uint64_t)>& is_memory;
+  std::vector<LaunchWord>& words;
+
+  void add(std::uint32_t param, std::uint32_t offset, Effect effect, std::uint64_t bytes = 0) {
+    const std::uint64_t address = params.word(param, offset);
+    if (address != 0 && is_memory(address)) words.push_back({param, offset, address, effect, bytes, true});
+  }
+  // Every word of the parameter's bytes from `begin` on.
+  void scan(std::uint32_t param, std::uint32_t begin = 0) {
+    const auto bytes = params.at(param);
+    for (std::uint32_t at = begin; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t))
+      if (const std::uint64_t word = params.word(param, at); is_memory(word))
+        words.push_back({param, at, word, Effect::read_write, 0, false});
+  }
+};
+
+std::uint64_t KernelFacts::find_words(const LaunchParams& params, unsigned blocks,
+                                      FunctionRef<bool(std::uint64_t)> is_memory,
+                                      std::vector<LaunchWord>& words) const {
+  Search search{params, blocks, is_memory, words};
+  const std::uint64_t count = form_ == KernelForm::tensor_iterator || form_ == KernelForm::offset_lambda
+                                  ? params.number<std::uint32_t>(0, 0)
+                                  : 0;
+  bool understood = rule_ != nullptr;
+  if (form_ == KernelForm::offset_lambda) understood = find_in_lambda(search);
+  if (form_ == KernelForm::tensor_list) understood = find_in_lists(search);
+  if (form_ == KernelForm::reduction) understood = find_in_reduction(search);
+  if (!understood)
+    for (std::uint32_t i = 0; i < params.count(); ++i) search.scan(i);
+  for (const Slot& slot : slots_) {
+    const bool sized = &slot == slots_.data() && result_element_ != 0 && count != 0;
+    search.add(slot.param, slot.offset, sized ? Effect::overwrite : slot.effect,
+               sized ? count * result_element_ : 0);
+  }
+  for (const std::uint32_t param : scanned_) search.scan(param);
+  return count;
+}
+
+// The lambda's members: a calculator of 304 + 100 n bytes, n addresses, the functor. Of all n that fit the
+// largest is right, since no functor is as large as what one more would need.
+bool KernelFacts::find_in_lambda(Search& search) const {
+  constexpr std::uint32_t lambda = 1, most = 8;
+  const auto data_of = [](std::uint32_t n) { return (304 + 100 * n + 7) / 8 * 8; };
+  const std::size_t bytes = search.params.at(lambda).size();
+  std::uint32_t n = 0;
+  while (n < most && data_of(n + 1) + 8 * (n + 1) <= bytes) ++n;
+  if (n == 0) return false;
+  for (std::uint32_t i = 0; i < n; ++i)
+    if (!search.is_memory(search.params.word(lambda, data_of(n) + 8 * i))) return false;
+  for (std::uint32_t i = 0; i < n; ++i)
+    search.add(lambda, data_of(n) + 8 * i, i == 0 ? Effect::write : Effect::read);
+  search.scan(lambda, data_of(n) + 8 * n);
+  return true;
+}
+
+bool KernelFacts::find_in_lists(Search& search) const {
+  constexpr unsigned most_blocks = 320;
+  if (search.blocks == 0 || search.blocks > most_blocks || search.params.at(0).empty()) return false;
+  std::uint32_t used = 0;
+  for (unsigned block = 0; block < search.blocks; ++block)
+    used = std::max(used, search.params.number<std::uint8_t>(0, lists_.block_to_tensor + block) + 1u);
+  if (used > lists_.entries) return false;
+  for (std::uint32_t list = 0; list < lists_.count; ++list) {
+    const bool read = lists_.result >= 0 && static_cast<std::uint32_t>(lists_.result) != list;
+    for (std::uint32_t i = 0; i < used; ++i)
+      search.add(0, (list * lists_.entries + i) * 8, read ? Effect::read : Effect::read_write);
+  }
+  if (lists_.step_addresses != 0)
+    for (std::uint32_t i = 0; i < used; ++i) search.add(0, lists_.step_addresses + i * 8, Effect::read_write);
+  return true;
+}
+
+// The last members of ReduceOp, from its end: 16 bytes of numbers and flags, then backwards the addresses.
+bool KernelFacts::find_in_reduction(Search& search) const {
+  constexpr std::uint32_t tail = 16, addresses = 6;
+  const auto bytes = static_cast<std::uint32_t>(search.params.at(0).size());
+  // Complex doubles are aligned to 16 bytes, so that what is behind the last member is not known.
+  if (layout_.size() != 1 || bytes < tail + addresses * 8 || bytes % 8 != 0 ||
+      name_.text.find("complex<double>") != std::string::npos)
+    return false;
+  const std::uint32_t source = bytes - tail - addresses * 8, outputs = source + 8;
+  const bool accumulates = search.params.number<std::uint8_t>(0, bytes - 8) != 0;
+  const auto filled = search.params.number<std::int32_t>(0, bytes - 4);
+  search.add(0, source, Effect::read);
+  for (std::uint32_t i = 0; i < 2; ++i)
+    if (static_cast<std::int32_t>(i) < filled)
+      search.add(0, outputs + i * 8, accumulates ? Effect::read_write : Effect::write);
+  for (std::uint32_t i = 2; i < addresses - 1; ++i) search.add(0, outputs + i * 8, Effect::read_write);
+  return true;
+}
+
+}  // namespace pooch::interpose

@@ -1,0 +1,116 @@
+// What one launch of a kernel works on: its parameters' layout, and the rule for its name (spec/kernels.h).
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/effect.h"
+#include "core/function_ref.h"
+#include "interpose/kernel_name.h"
+#include "interpose/spec/kernels.h"
+
+namespace pooch::interpose {
+
+struct ParamLayout {
+  std::size_t offset, bytes;
+};
+
+// Where each parameter of a launch lies in host memory: one by one, or all in one buffer.
+class LaunchParams {
+ public:
+  LaunchParams(void* const* each, std::span<const ParamLayout> layout) : each_(each), layout_(layout) {}
+  LaunchParams(const std::byte* buffer, std::size_t bytes, std::span<const ParamLayout> layout)
+      : buffer_(buffer), buffer_bytes_(bytes), layout_(layout) {}
+
+  std::size_t count() const { return layout_.size(); }
+  // The parameter's bytes; empty where the launch does not have them.
+  std::span<const std::byte> at(std::size_t param) const;
+  // The word at `offset`; 0 behind the end.
+  std::uint64_t word(std::size_t param, std::size_t offset) const;
+  template <class T>
+  T number(std::size_t param, std::size_t offset) const {
+    const auto bytes = at(param);
+    T value{};
+    if (offset + sizeof value <= bytes.size()) std::memcpy(&value, bytes.data() + offset, sizeof value);
+    return value;
+  }
+  // The buffer that holds them all, where there is one.
+  std::span<const std::byte> buffer() const { return {buffer_, buffer_bytes_}; }
+
+ private:
+  void* const* each_ = nullptr;
+  const std::byte* buffer_ = nullptr;
+  std::size_t buffer_bytes_ = 0;
+  std::span<const ParamLayout> layout_;
+};
+
+// An address among the parameters.
+struct LaunchWord {
+  std::uint32_t param, offset;  // bytes into the parameter
+  std::uint64_t address;
+  Effect effect;
+  std::uint64_t bytes;  // from the address on; 0: nobody knows
+  bool by_rule;         // a rule says what it is; otherwise it may be no address at all
+};
+
+// Immutable once made; by kernel.
+class KernelFacts {
+ public:
+  // `name` as the driver gives it; nullptr: not known.
+  KernelFacts(const char* name, std::vector<ParamLayout> layout);
+
+  const std::string& text() const { return name_.text; }  // for people
+  std::span<const ParamLayout> layout() const { return layout_; }
+  // Equal for the same kernel in every process.
+  std::uint64_t identity() const { return identity_; }
+  OpKind kind() const { return kind_; }
+  std::string_view mode() const { return mode_; }
+  const KernelRule* rule() const { return rule_; }
+
+  // Appends the words that may be addresses of memory that `is_memory` knows. `blocks`: of the grid, in x.
+  // Returns a hash of the sizes that the rule finds among the scalars.
+  std::uint64_t find_words(const LaunchParams& params, unsigned blocks,
+                           FunctionRef<bool(std::uint64_t address)> is_memory,
+                           std::vector<LaunchWord>& words) const;
+
+ private:
+  struct Search;
+  // Lists of tensors by value (PyTorch's MultiTensorApply.cuh).
+  struct Lists {
+    std::uint32_t count = 0, entries = 0;  // lists, and places in each
+    std::uint32_t block_to_tensor = 0;     // offset of a byte per block
+    std::uint32_t step_addresses = 0;      // offset of one more list, of addresses to steps; 0: none
+    int result = -1;                       // the only list that is written; -1: each may be
+  };
+
+  void read_rule();
+  void read_signature();
+  void read_tensor_iterator();
+  void read_lists();
+  bool find_in_lambda(Search& search) const;
+  bool find_in_lists(Search& search) const;
+  bool find_in_reduction(Search& search) const;
+
+  KernelName name_;
+  std::vector<ParamLayout> layout_;
+  std::uint64_t identity_ = 0;
+  OpKind kind_ = OpKind::bare_launch;
+  std::string_view mode_;
+  const KernelRule* rule_ = nullptr;
+  KernelForm form_ = KernelForm::unknown;
+  // By parameter, for pointers and arrays of them.
+  struct Slot {
+    std::uint32_t param, offset;
+    Effect effect;
+  };
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> scanned_;  // parameters that no rule understands
+  std::uint32_t result_element_ = 0;    // bytes of an element of the first output; 0: not known
+  Lists lists_;
+};
+
+}  // namespace pooch::interpose

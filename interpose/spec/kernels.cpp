@@ -1,0 +1,108 @@
+#include "interpose/spec/kernels.h"
+
+namespace pooch::interpose {
+namespace {
+
+using enum KernelForm;
+
+// Files are PyTorch 2.11's, below aten/src/ATen/.
+constexpr KernelRule rules[] = {
+    {"at::native::vectorized_elementwise_kernel", "", tensor_iterator, true,
+     "native/cuda/CUDALoops.cuh: launch_vectorized_kernel takes data[0] for the result and the others for "
+     "arguments, which the functor gets by value"},
+    {"at::native::unrolled_elementwise_kernel", "", tensor_iterator, true,
+     "native/cuda/CUDALoops.cuh and MemoryAccess.cuh, policies::unroll: loads from data[1] on, stores to "
+     "data[0]"},
+    {"at::native::vectorized_templated_elementwise_kernel", "", tensor_iterator, true,
+     "native/cuda/CUDALoops.cuh, policies::vectorized_templated: as above, with types that differ"},
+    {"at::native::unrolled_elementwise_kernel_for_multi_outputs", "", tensor_iterator, true,
+     "native/cuda/Loops.cuh, policies::multi_outputs_unroll: the first template argument is the number of "
+     "outputs, which come first"},
+    {"at::native::elementwise_kernel", "gpu_kernel_impl", offset_lambda, true,
+     "native/cuda/CUDALoops.cuh, gpu_kernel_impl and gpu_kernel_impl_nocast: the lambda captures "
+     "offset_calc, "
+     "data and f in this order, writes through data[0] and reads through the others; nvcc 13 places data "
+     "behind the calculator's 304 + 100 n bytes"},
+    {"at::native::reduce_kernel", "", reduction, true,
+     "native/cuda/Reduce.cuh, ReduceOp: src, dst[2], acc_buf, cta_buf, semaphores, base_idx, accumulate, "
+     "final_output, noutputs are its last members; dst is read where accumulate is set"},
+    {"at::native::multi_tensor_apply_kernel", "", tensor_list, false,
+     "native/cuda/MultiTensorApply.cuh: TensorListMetadata and its kin; blocks name the tensors that are in "
+     "use, entries behind those are left over from the stack"},
+    {"softmax_warp_forward", "", signature, true,
+     "native/cuda/PersistentSoftmax.cuh: dst is written, src and mask are const"},
+    {"softmax_warp_backward", "", signature, true,
+     "native/cuda/PersistentSoftmax.cuh: gradInput is written, grad, output and mask are const"},
+    {"at::native::cunn_SoftMax*", "", signature, true,
+     "native/cuda/SoftMax.cu: output or gradInput is written, the others are const"},
+    {"at::native::max_pool_forward*", "", signature, true,
+     "native/cuda/DilatedMaxPool2d.cu: top_data and top_mask are written at every position, bottom_data is "
+     "const"},
+    {"at::native::*", "", signature, false,
+     "PyTorch passes what a kernel only reads as pointer to const, or as TensorInfo or accessor of const: "
+     "its "
+     "kernels' sources cast no const away"},
+    {"at::cuda::*", "", signature, false, "as above"},
+};
+
+constexpr KernelKind kinds[] = {
+    // Normalisation, losses, embeddings: names without a direction in them.
+    {"layer_norm_grad_input", OpKind::launch_backward, ""},
+    {"layer_norm_kernel", OpKind::launch_forward, ""},
+    {"RowwiseMomentsCUDAKernel", OpKind::launch_forward, ""},
+    {"batch_norm_collect_statistics", OpKind::launch_forward, ""},
+    {"batch_norm_transform_input", OpKind::launch_forward, ""},
+    {"compute_grad_weight", OpKind::launch_backward, ""},
+    {"softmax_warp_forward", OpKind::softmax_forward, ""},
+    {"cunn_SoftMaxForward", OpKind::softmax_forward, ""},
+    {"softmax_warp_backward", OpKind::softmax_backward, ""},
+    {"cunn_SoftMaxBackward", OpKind::softmax_backward, ""},
+    {"max_pool_forward", OpKind::pooling_forward, "max"},
+    {"max_pool_backward", OpKind::pooling_backward, "max"},
+    {"avg_pool2d_out_cuda_frame", OpKind::pooling_forward, "average"},
+    {"avg_pool2d_backward_out_cuda_frame", OpKind::pooling_backward, "average"},
+    {"fused_dropout_kernel", OpKind::dropout_forward, ""},
+    {"masked_scale_kernel", OpKind::dropout_backward, ""},
+    // TensorIterator. The gradient of ReLU goes through threshold; ReLU itself is a clamp.
+    {"threshold_kernel_impl", OpKind::activation_backward, ""},
+    {"launch_clamp_scalar", OpKind::activation_forward, "clamp"},
+    {"GeluBackward", OpKind::activation_backward, ""},
+    {"GeluCUDAKernelImpl", OpKind::activation_forward, "gelu"},
+    {"silu_backward", OpKind::activation_backward, ""},
+    {"silu_kernel", OpKind::activation_forward, "silu"},
+    {"sigmoid_backward", OpKind::activation_backward, ""},
+    {"sigmoid_kernel_cuda", OpKind::activation_forward, "sigmoid"},
+    {"tanh_backward", OpKind::activation_backward, ""},
+    {"tanh_kernel_cuda", OpKind::activation_forward, "tanh"},
+    {"FillFunctor", OpKind::set, ""},
+    {"CUDAFunctor_add", OpKind::elementwise, "add"},
+    {"CUDAFunctorOnSelf_add", OpKind::elementwise, "add"},
+    {"direct_copy_kernel_cuda", OpKind::elementwise, "copy"},
+    // What no line above knows, by the words that sources use.
+    {"backward", OpKind::launch_backward, ""},
+    {"Backward", OpKind::launch_backward, ""},
+    {"flash_bwd", OpKind::launch_backward, ""},
+    {"nll_loss_forward", OpKind::launch_forward, ""},
+    {"flash_fwd", OpKind::launch_forward, ""},
+};
+
+// native/cuda/Loops.cuh, BinaryInternal.h, Fill: what operator() returns.
+constexpr FunctorResult results[] = {
+    {"at::native::FillFunctor<", 0},           {"at::native::CUDAFunctor_add<", 0},
+    {"at::native::CUDAFunctorOnSelf_add<", 0}, {"at::native::BinaryFunctor<", 2},
+    {"at::native::AUnaryFunctor<", 2},         {"at::native::BUnaryFunctor<", 2},
+};
+
+}  // namespace
+
+std::span<const KernelRule> kernel_rules() {
+  return rules;
+}
+std::span<const KernelKind> kernel_kinds() {
+  return kinds;
+}
+std::span<const FunctorResult> functor_results() {
+  return results;
+}
+
+}  // namespace pooch::interpose

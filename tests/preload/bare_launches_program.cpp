@@ -1,0 +1,210 @@
+// bare_launches_program train|hidden: programs that launch kernels of their own, without any library. The
+// kernels have names and parameters of PyTorch's; what they do is told by host functions. Prints hashes of
+// what came out.
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "ok.h"
+#include "softgpu/image.h"
+
+namespace {
+
+using softgpu::Footprint;
+using softgpu::TouchKind;
+
+constexpr const char* fill_name =
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_";
+constexpr const char* add_name =
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_";
+constexpr const char* clamp_name =
+    "_ZN2at6native29vectorized_elementwise_kernelILi4EZZZNS0_49_GLOBAL__N__d2ba64fb_16_TensorCompare_cu_"
+    "71e06f4e19launch_clamp_scalarERNS_18TensorIteratorBaseEN3c106ScalarES6_NS0_6detail11ClampLimitsEENKUlvE_"
+    "clEvENKUlvE5_clEvEUlfE_St5arrayIPcLm2EEEEviT0_T1_";
+constexpr const char* threshold_name =
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_13BinaryFunctorIfffZNS0_67_GLOBAL__N__06c19b41_28_"
+    "ActivationThresholdKernel_cu_ef1a7132_1580621threshold_kernel_implIfEEvRNS_18TensorIteratorBaseET_S7_"
+    "EUlffE_EESt5arrayIPcLm3EEEEviT0_T1_";
+
+template <class T>
+T parameter(const void* const* all, int which) {
+  T value;
+  std::memcpy(&value, all[which], sizeof value);
+  return value;
+}
+template <int Count>
+std::array<float*, Count> arrays(const void* const* p) {
+  return parameter<std::array<float*, Count>>(p, 2);
+}
+
+// (int count, functor, std::array<char*, Count>): one output, then inputs.
+template <int Count>
+void touch_all(const void* const* p, Footprint& out) {
+  const auto bytes = parameter<std::uint32_t>(p, 0) * sizeof(float);
+  for (int i = 0; i < Count; ++i)
+    out.touches.push_back({reinterpret_cast<std::uint64_t>(arrays<Count>(p)[i]), bytes,
+                           i == 0 ? TouchKind::write : TouchKind::read});
+  out.bytes = static_cast<double>(Count * bytes);
+}
+void run_fill(const void* const* p) {
+  for (int i = 0; i < parameter<int>(p, 0); ++i) arrays<1>(p)[0][i] = parameter<float>(p, 1);
+}
+void run_add(const void* const* p) {
+  const auto [out, a, b] = arrays<3>(p);
+  for (int i = 0; i < parameter<int>(p, 0); ++i) out[i] = a[i] + parameter<float>(p, 1) * b[i];
+}
+void run_clamp(const void* const* p) {
+  const auto [out, in] = arrays<2>(p);
+  for (int i = 0; i < parameter<int>(p, 0); ++i) out[i] = in[i] > 0 ? in[i] : 0;
+}
+void run_threshold(const void* const* p) {
+  const auto [out, x, gradient] = arrays<3>(p);
+  for (int i = 0; i < parameter<int>(p, 0); ++i) out[i] = x[i] > 0 ? gradient[i] : 0;
+}
+
+// through_table(table, count): table[0][i] += table[1][i], by addresses that no parameter shows.
+struct Table {
+  float* to;
+  const float* from;
+};
+void touch_table(const void* const* p, Footprint& out) {
+  const Table table = *parameter<const Table*>(p, 0);
+  const auto bytes = parameter<std::uint64_t>(p, 1) * sizeof(float);
+  out.touches.push_back(
+      {reinterpret_cast<std::uint64_t>(parameter<const Table*>(p, 0)), sizeof table, TouchKind::read});
+  out.touches.push_back({reinterpret_cast<std::uint64_t>(table.to), bytes, TouchKind::read_write});
+  out.touches.push_back({reinterpret_cast<std::uint64_t>(table.from), bytes, TouchKind::read});
+  out.bytes = static_cast<double>(3 * bytes);
+}
+void run_table(const void* const* p) {
+  const Table table = *parameter<const Table*>(p, 0);
+  for (std::uint64_t i = 0; i < parameter<std::uint64_t>(p, 1); ++i) table.to[i] += table.from[i];
+}
+
+constexpr std::uint32_t one[] = {4, 4, 8}, two[] = {4, 24, 16}, three[] = {4, 4, 24}, binary[] = {4, 16, 24},
+                        table_params[] = {8, 8};
+constexpr softgpu::KernelEntry entries[] = {{fill_name, one, 3, touch_all<1>, run_fill},
+                                            {add_name, three, 3, touch_all<3>, run_add},
+                                            {clamp_name, two, 3, touch_all<2>, run_clamp},
+                                            {threshold_name, binary, 3, touch_all<3>, run_threshold},
+                                            {"through_table", table_params, 2, touch_table, run_table}};
+constexpr softgpu::Image image{softgpu::image_magic, 5, entries};
+
+CUfunction kernel(const char* name) {
+  static CUlibrary library;
+  if (library == nullptr) {
+    OK(cudaFree(nullptr));  // the runtime makes the context
+    OK(cuLibraryLoadData(&library, &image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  }
+  CUkernel found = nullptr;
+  OK(cuLibraryGetKernel(&found, library, name));
+  return reinterpret_cast<CUfunction>(found);
+}
+
+void launch(const char* name, void** params) {
+  OK(cuLaunchKernel(kernel(name), 64, 1, 1, 128, 1, 1, 0, nullptr, params, nullptr));
+}
+template <class Functor, class... Pointers>
+void elementwise(const char* name, int count, Functor functor, Pointers... pointers) {
+  std::array<float*, sizeof...(Pointers)> data{pointers...};
+  void* params[] = {&count, &functor, data.data()};
+  launch(name, params);
+}
+
+constexpr int count = 1 << 21;  // 8 MiB
+
+float* make() {
+  float* made = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&made), count * sizeof(float)));
+  return made;
+}
+std::uint64_t hash_of(const float* memory) {
+  std::vector<unsigned char> host(count * sizeof(float));
+  OK(cudaMemcpy(host.data(), memory, host.size(), cudaMemcpyDeviceToHost));
+  std::uint64_t hash = 14695981039346656037U;
+  for (const unsigned char byte : host) hash = (hash ^ byte) * 1099511628211U;
+  return hash;
+}
+
+struct Clamp {
+  double low = 0, high = 0;
+  std::uint64_t limits = 1;
+};
+struct Threshold {
+  double threshold, value;
+};
+
+// Each layer adds its weights and cuts off what is negative; the weights get a little of their gradient. The
+// step's number is among the scalars, as seeds and rates are.
+void train() {
+  constexpr int layers = 8, iterations = 16;
+  std::vector<float*> weights, sums, maps;
+  float *input = make(), *gradient = make(), *next = make();
+  for (int i = 0; i < layers; ++i) {
+    weights.push_back(make());
+    elementwise(fill_name, count, i % 2 == 0 ? 0.25F : -0.125F, weights[i]);
+  }
+  for (int step = 0; step < iterations; ++step) {
+    elementwise(fill_name, count, 0.5F + static_cast<float>(step), input);
+    for (int i = 0; i < layers; ++i) {
+      sums.push_back(make());
+      maps.push_back(make());
+      elementwise(add_name, count, 1.0F, sums[i], i == 0 ? input : maps[i - 1], weights[i]);
+      elementwise(clamp_name, count, Clamp{}, maps[i], sums[i]);
+    }
+    elementwise(fill_name, count, 1.0F, gradient);
+    for (int i = layers; i-- > 0;) {
+      elementwise(threshold_name, count, Threshold{0, 0}, next, maps[i], gradient);
+      std::swap(next, gradient);
+      elementwise(add_name, count, -0.01F / static_cast<float>(step + 1), weights[i], weights[i], gradient);
+    }
+    for (float* map : maps) OK(cudaFree(map));
+    for (float* sum : sums) OK(cudaFree(sum));
+    sums.clear(), maps.clear();
+    if (step % 5 == 0)
+      std::printf("step %d %016llx\n", step,
+                  static_cast<unsigned long long>(hash_of(weights[step % layers])));
+  }
+  for (int i = 0; i < layers; ++i)
+    std::printf("weights %d %016llx\n", i, static_cast<unsigned long long>(hash_of(weights[i])));
+}
+
+// Two tensors whose addresses lie in a table on the device, and a dozen others in use meanwhile.
+void hidden() {
+  float *to = make(), *from = make();
+  elementwise(fill_name, count, 1.0F, to);
+  elementwise(fill_name, count, 2.0F, from);
+  std::vector<float*> others;
+  for (int i = 0; i < 12; ++i) {
+    others.push_back(make());
+    elementwise(fill_name, count, static_cast<float>(i), others[i]);  // `to` and `from` make way
+  }
+  const Table table{to, from};
+  Table* on_device = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&on_device), sizeof table));
+  OK(cudaMemcpy(on_device, &table, sizeof table, cudaMemcpyHostToDevice));
+  std::uint64_t words = count;
+  void* params[] = {&on_device, &words};
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 1; i < 12; ++i) elementwise(add_name, count, 1.0F, others[i], others[i], others[i - 1]);
+    launch("through_table", params);
+  }
+  std::printf("to %016llx\n", static_cast<unsigned long long>(hash_of(to)));
+  OK(cudaFree(to));
+  for (int i = 0; i < 12; ++i)
+    std::printf("%d %016llx\n", i, static_cast<unsigned long long>(hash_of(others[i])));
+}
+
+}  // namespace
+
+int main(int words, char** arguments) {
+  if (words == 2 && std::string_view(arguments[1]) == "train") return train(), 0;
+  if (words == 2 && std::string_view(arguments[1]) == "hidden") return hidden(), 0;
+  return 2;
+}

@@ -1,0 +1,304 @@
+// What rules say of launches, by names and layouts of kernels in the PyTorch 2.11 wheel (sm_90).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "interpose/kernel_facts.h"
+
+namespace {
+
+using namespace pooch;
+using namespace pooch::interpose;
+
+constexpr std::uint64_t a = 0x7f0000000000, b = a + 0x1000000, c = b + 0x1000000, stale = c + 0x1000000;
+
+constexpr auto is_memory = [](std::uint64_t word) {
+  return word >= a && word < stale + 0x1000000;
+};
+
+// One launch with zeros in all parameters, to be filled in.
+class Example {
+ public:
+  Example(const char* name, std::vector<ParamLayout> layout) : facts(name, layout) {
+    for (const ParamLayout& param : layout) {
+      parts_.emplace_back(param.bytes);
+      each_.push_back(parts_.back().data());
+    }
+  }
+  template <class T>
+  void set(std::size_t param, std::size_t offset, T value) {
+    ASSERT_LE(offset + sizeof value, parts_[param].size());
+    std::memcpy(parts_[param].data() + offset, &value, sizeof value);
+  }
+  // "2+8 read 7f0001000000 +0", a word each, in order; '?' where no rule stands behind it.
+  std::vector<std::string> words(unsigned blocks = 1) {
+    std::vector<LaunchWord> found;
+    count = facts.find_words(LaunchParams(each_.data(), facts.layout()), blocks, is_memory, found);
+    std::vector<std::string> text;
+    static constexpr const char* effects[] = {"read", "write", "overwrite", "read_write", "scratch"};
+    for (const LaunchWord& word : found)
+      text.push_back(std::to_string(word.param) + "+" + std::to_string(word.offset) + " " +
+                     effects[static_cast<int>(word.effect)] + " " + letter(word.address) + " " +
+                     std::to_string(word.bytes) + (word.by_rule ? "" : "?"));
+    return text;
+  }
+
+  KernelFacts facts;
+  std::uint64_t count = 0;
+
+ private:
+  static std::string letter(std::uint64_t address) {
+    return address < b ? "a" : address < c ? "b" : address < stale ? "c" : "stale";
+  }
+  std::vector<std::vector<std::byte>> parts_;
+  std::vector<void*> each_;
+};
+
+using Words = std::vector<std::string>;
+
+TEST(KernelName, PartsOfATemplateInAnAnonymousNamespace) {
+  const KernelName name = parse_kernel_name(
+      "_ZN2at6native52_GLOBAL__N__e57809e0_19_DilatedMaxPool2d_cu_6258b57421max_pool_forward_nchwIflEEvT0_"
+      "PKT_"
+      "llliiiiiiiiiiPS4_Pl");
+  EXPECT_EQ(name.function, "at::native::max_pool_forward_nchw");
+  EXPECT_EQ(name.arguments, (Words{"float", "long"}));
+  ASSERT_EQ(name.params.size(), 17u);
+  EXPECT_EQ(name.params[1], "float const*");
+  EXPECT_EQ(name.params[15], "float*");
+}
+
+TEST(KernelName, ANameThatIsNotMangledIsItself) {
+  const KernelName name = parse_kernel_name("triton_poi_fused_add_0");
+  EXPECT_EQ(name.function, "triton_poi_fused_add_0");
+  EXPECT_TRUE(name.params.empty() && name.arguments.empty());
+}
+
+TEST(Kernels, WordsOfAnUnknownKernelMayBeAnything) {
+  Example launch("triton_poi_fused_add_0", {{0, 8}, {8, 24}, {32, 4}});
+  launch.set(0, 0, a);
+  launch.set(1, 8, b);
+  launch.set(1, 16, std::uint64_t{12});
+  EXPECT_EQ(launch.words(), (Words{"0+0 read_write a 0?", "1+8 read_write b 0?"}));
+  EXPECT_EQ(launch.facts.rule(), nullptr);
+  EXPECT_EQ(launch.facts.kind(), OpKind::bare_launch);
+}
+
+TEST(Kernels, ABufferWithoutALayoutIsLookedAtAsAWhole) {
+  const KernelFacts facts(nullptr, {});
+  const std::uint64_t buffer[] = {1, a, b};
+  const ParamLayout whole{0, sizeof buffer};
+  std::vector<LaunchWord> found;
+  facts.find_words(LaunchParams(reinterpret_cast<const std::byte*>(buffer), sizeof buffer, {&whole, 1}), 1,
+                   is_memory, found);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[1].address, b);
+}
+
+TEST(Kernels, ABufferThatIsTooShortIsNotReadBeyondItsEnd) {
+  const KernelFacts facts("k", {{0, 8}, {8, 8}});
+  const std::uint64_t buffer[] = {a};
+  std::vector<LaunchWord> found;
+  facts.find_words(LaunchParams(reinterpret_cast<const std::byte*>(buffer), sizeof buffer, facts.layout()), 1,
+                   is_memory, found);
+  EXPECT_EQ(found.size(), 1u);
+}
+
+TEST(Kernels, TheSameKernelHasTheSameIdentityAndOthersHaveOthers) {
+  const KernelFacts one("k", {{0, 8}}), same("k", {{0, 8}}), other("l", {{0, 8}}), larger("k", {{0, 16}});
+  EXPECT_EQ(one.identity(), same.identity());
+  EXPECT_NE(one.identity(), other.identity());
+  EXPECT_NE(one.identity(), larger.identity());
+}
+
+TEST(Kernels, AFillOverwritesAsManyElementsAsItIsTold) {
+  Example launch(
+      "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_",
+      {{0, 4}, {4, 4}, {8, 8}});
+  launch.set(0, 0, 1000);
+  launch.set(2, 0, a);
+  EXPECT_EQ(launch.words(), (Words{"2+0 overwrite a 4000"}));
+  EXPECT_EQ(launch.facts.kind(), OpKind::set);
+  EXPECT_EQ(launch.count, 1000u);
+}
+
+TEST(Kernels, AnElementwiseKernelReadsAllButItsFirstAddress) {
+  Example launch(
+      "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_",
+      {{0, 4}, {4, 4}, {8, 24}});
+  launch.set(0, 0, 64);
+  launch.set(2, 0, a);
+  launch.set(2, 8, b);
+  launch.set(2, 16, c);
+  EXPECT_EQ(launch.words(), (Words{"2+0 overwrite a 256", "2+8 read b 0", "2+16 read c 0"}));
+  EXPECT_EQ(launch.facts.kind(), OpKind::elementwise);
+  EXPECT_EQ(launch.facts.mode(), "add");
+}
+
+TEST(Kernels, AnAddressInAFunctorIsNotUnderstood) {
+  Example launch(
+      "_ZN2at6native29vectorized_elementwise_kernelILi4EZZZNS0_49_GLOBAL__N__d2ba64fb_16_TensorCompare_cu_"
+      "71e06f4e19launch_clamp_scalarERNS_18TensorIteratorBaseEN3c106ScalarES6_NS0_"
+      "6detail11ClampLimitsEENKUlvE_"
+      "clEvENKUlvE5_clEvEUlfE_St5arrayIPcLm2EEEEviT0_T1_",
+      {{0, 4}, {8, 24}, {32, 16}});
+  launch.set(0, 0, 64);
+  launch.set(1, 8, c);
+  launch.set(2, 0, a);
+  launch.set(2, 8, b);
+  EXPECT_EQ(launch.words(), (Words{"2+0 write a 0", "2+8 read b 0", "1+8 read_write c 0?"}));
+  EXPECT_EQ(launch.facts.kind(), OpKind::activation_forward);
+}
+
+TEST(Kernels, TheGradientOfReluIsBackward) {
+  Example launch(
+      "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_13BinaryFunctorIfffZNS0_67_GLOBAL__N__06c19b41_"
+      "28_"
+      "ActivationThresholdKernel_cu_ef1a7132_1580621threshold_kernel_implIfEEvRNS_18TensorIteratorBaseET_S7_"
+      "EUlffE_EESt5arrayIPcLm3EEEEviT0_T1_",
+      {{0, 4}, {8, 16}, {24, 24}});
+  launch.set(0, 0, 64);
+  for (std::size_t i = 0; i < 3; ++i) launch.set(2, 8 * i, a + i * 0x1000000);
+  EXPECT_EQ(launch.words(), (Words{"2+0 overwrite a 256", "2+8 read b 0", "2+16 read c 0"}));
+  EXPECT_EQ(direction(launch.facts.kind()), Direction::backward);
+}
+
+// The types are converted on the way, so nobody knows how large the elements of the output are.
+TEST(Kernels, AConvertingCopyHasAnOutputOfUnknownSize) {
+  Example launch(
+      "_ZN2at6native27unrolled_elementwise_kernelIZZZNS0_23direct_copy_kernel_cudaERNS_"
+      "18TensorIteratorBaseEENKUlvE1_"
+      "clEvENKUlvE5_clEvEUlfE_St5arrayIPcLm2EELi4E23TrivialOffsetCalculatorILi1EjESB_NS0_"
+      "6memory12LoadWithCastILi1EEE"
+      "NSC_13StoreWithCastILi1EEEEEviT_T0_T2_T3_T4_T5_",
+      {{0, 4}, {4, 1}, {8, 16}, {24, 1}, {25, 1}, {28, 8}, {36, 8}});
+  launch.set(0, 0, 64);
+  launch.set(2, 0, a);
+  launch.set(2, 8, b);
+  launch.set(5, 0, stale);
+  EXPECT_EQ(launch.words(), (Words{"2+0 write a 0", "2+8 read b 0"}));
+  EXPECT_EQ(launch.facts.mode(), "copy");
+}
+
+TEST(Kernels, OutputsOfSeveralComeFirst) {
+  Example launch(
+      "_ZN2at6native57_GLOBAL__N__54d86290_24_ActivationPreluKernel_cu_bc9ca66845unrolled_elementwise_kernel_"
+      "for_multi_"
+      "outputsILi2EZZZNS0_21prelu_backward_kernelERNS_14TensorIteratorEENKUlvE_clEvENKUlvE0_clEvEUlfffE_"
+      "St5arrayIPcLm5EE"
+      "16OffsetCalculatorILi3EjLb0EESB_ILi2EjLb0EEEEviT0_T1_T2_T3_",
+      {{0, 4}, {4, 1}, {8, 40}, {48, 604}, {652, 504}});
+  for (std::size_t i = 0; i < 3; ++i) launch.set(2, 8 * i, a + i * 0x1000000);
+  launch.set(3, 104, stale);
+  EXPECT_EQ(launch.words(), (Words{"2+0 write a 0", "2+8 write b 0", "2+16 read c 0"}));
+}
+
+TEST(Kernels, AStridedKernelHasItsAddressesBehindTheOffsetCalculator) {
+  const char* const name =
+      "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastINS0_15CUDAFunctor_"
+      "addIfEEEEvRNS_"
+      "18TensorIteratorBaseERKT_EUliE_EEviT1_";
+  Example launch(name, {{0, 4}, {8, 648}});
+  launch.set(1, 608, a);
+  launch.set(1, 616, b);
+  launch.set(1, 624, c);
+  launch.set(1, 320, stale);  // an unused stride
+  EXPECT_EQ(launch.words(), (Words{"1+608 write a 0", "1+616 read b 0", "1+624 read c 0"}));
+  // Where there are not as many addresses as there should be, the struct is another than it was taken for.
+  Example other(name, {{0, 4}, {8, 648}});
+  other.set(1, 608, a);
+  EXPECT_EQ(other.words(), (Words{"1+608 read_write a 0?"}));
+}
+
+TEST(Kernels, AReductionReadsItsSourceAndMayAddToItsOutput) {
+  Example launch(
+      "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_14func_wrapper_tIfNS0_"
+      "13MaxNanFunctorIfEEEEjfLi4ELi4EEE"
+      "EEvT1_",
+      {{0, 1048}});
+  launch.set(0, 984, a);                 // src
+  launch.set(0, 992, b);                 // dst[0]
+  launch.set(0, 1000, stale);            // dst[1], of which there is none
+  launch.set(0, 1016, c);                // cta_buf
+  launch.set(0, 1044, std::int32_t{1});  // noutputs
+  EXPECT_EQ(launch.words(), (Words{"0+984 read a 0", "0+992 write b 0", "0+1016 read_write c 0"}));
+  launch.set(0, 1040, true);  // accumulate
+  EXPECT_EQ(launch.words()[1], "0+992 read_write b 0");
+}
+
+TEST(Kernels, OnlyTensorsThatBlocksNameAreInAList) {
+  Example launch(
+      "_ZN2at6native55_GLOBAL__N__d25d856e_22_ForeachBinaryOpList_cu_a911ec4325multi_tensor_apply_kernelINS1_"
+      "18TensorListMetadataILi2EEENS1_24BinaryOpListAlphaFunctorIfLi2ELi2ELi0EEEJSt4plusIfEfEEEvT_T0_DpT1_",
+      {{0, 3144}, {3144, 1}, {3145, 1}, {3148, 4}});
+  launch.set(0, 0, a);       // list 0, tensor 0
+  launch.set(0, 8, a + 64);  // tensor 1
+  launch.set(0, 16, stale);  // left over
+  launch.set(0, 512, b);     // list 1
+  launch.set(0, 520, b + 64);
+  launch.set(0, 528, stale);
+  launch.set(0, 1536 + 2, std::uint8_t{1});  // block 2 works on tensor 1
+  launch.set(0, 1536 + 3, std::uint8_t{2});  // no such block
+  EXPECT_EQ(launch.words(3),
+            (Words{"0+0 read_write a 0", "0+8 read_write a 0", "0+512 read b 0", "0+520 read b 0"}));
+}
+
+TEST(Kernels, ListsWithScalarsHaveTheirBlocksBehindThem) {
+  Example launch(
+      "_ZN2at6native61_GLOBAL__N__538ad94b_28_ForeachBinaryOpScalarList_cu_dda10a6925multi_tensor_apply_"
+      "kernelINS1_"
+      "28TensorListScalarListMetadataIfLi1EEENS1_25BinaryOpScalarListFunctorIfLi1ELi1ELi0EEEJNS0_"
+      "7maximumIfEEEEEvT_T0_DpT1_",
+      {{0, 3520}, {3520, 1}, {3521, 1}});
+  launch.set(0, 0, a);
+  launch.set(0, 8, stale);
+  EXPECT_EQ(launch.words(1), (Words{"0+0 read_write a 0"}));
+  launch.set(0, 96 * 8 * 2 + 96 * 4, std::uint8_t{1});
+  EXPECT_EQ(launch.words(1).size(), 2u);
+}
+
+TEST(Kernels, ASignatureTellsInputsByConst) {
+  Example softmax(
+      "_ZN43_GLOBAL__N__b6de9c8c_10_SoftMax_cu_9f978f6320softmax_warp_forwardIfffLi7ELb1ELb0EEEvPT0_PKT_"
+      "iiiPKbib",
+      {{0, 8}, {8, 8}, {16, 4}, {20, 4}, {24, 4}, {32, 8}, {40, 4}, {44, 1}});
+  softmax.set(0, 0, a);
+  softmax.set(1, 0, b);
+  softmax.set(5, 0, c);
+  EXPECT_EQ(softmax.words(), (Words{"0+0 write a 0", "1+0 read b 0", "5+0 read c 0"}));
+  EXPECT_EQ(softmax.facts.kind(), OpKind::softmax_forward);
+
+  Example dropout(
+      "_ZN2at6native43_GLOBAL__N__50f1b6c4_10_Dropout_cu_0e96ed3824fused_dropout_kernel_"
+      "vecIffmLi1ELi2EhEEvNS_4cuda6detail"
+      "10TensorInfoIKT_T1_EENS5_IS6_S8_EENS5_IT4_S8_EES8_T0_NS_15PhiloxCudaStateE",
+      {{0, 416}, {416, 416}, {832, 416}, {1248, 8}, {1256, 4}, {1264, 32}});
+  dropout.set(0, 0, a);
+  dropout.set(1, 0, b);
+  dropout.set(2, 0, c);
+  dropout.set(0, 200, stale);  // an unused stride
+  EXPECT_EQ(dropout.words(), (Words{"0+0 read a 0", "1+0 read_write b 0", "2+0 read_write c 0"}));
+  EXPECT_EQ(dropout.facts.kind(), OpKind::dropout_forward);
+}
+
+TEST(Kernels, ALayoutThatTheNameDoesNotPromiseIsNotUnderstood) {
+  Example launch(
+      "_ZN43_GLOBAL__N__b6de9c8c_10_SoftMax_cu_9f978f6320softmax_warp_forwardIfffLi7ELb1ELb0EEEvPT0_PKT_"
+      "iiiPKbib",
+      {{0, 8}, {8, 8}});
+  launch.set(0, 0, a);
+  launch.set(1, 0, b);
+  EXPECT_EQ(launch.words(), (Words{"0+0 read_write a 0?", "1+0 read_write b 0?"}));
+}
+
+TEST(Kernels, EveryRuleHasEvidence) {
+  for (const KernelRule& rule : kernel_rules()) {
+    EXPECT_GT(rule.evidence.size(), 5u) << rule.function;
+    EXPECT_NE(rule.form, KernelForm::unknown) << rule.function;
+  }
+}
+
+}  // namespace
