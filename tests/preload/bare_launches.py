@@ -25,9 +25,9 @@ class BareLaunches(unittest.TestCase):
         plain = run(DEVICE, [PROGRAM, "train"], "--no-pooch")
         for policy in ("demand", "swap-all", "pooch"):
             with self.subTest(policy), tempfile.TemporaryDirectory() as cache:
-                done = run(DEVICE, [PROGRAM, "train"], "--memory", "120MiB", "--policy", policy,
+                done = run(DEVICE, [PROGRAM, "train"], "--memory", "150MiB", "--policy", policy,
                            env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache})
-                self.check(done, plain, 120)
+                self.check(done, plain, 150)
                 self.assertEqual(done.summary["mismatches"], 0)
                 # A scalar that counts steps does not make each iteration another.
                 self.assertGreater(done.summary["iterations"], 10)

@@ -143,8 +143,8 @@ struct Threshold {
 // Each layer adds its weights and cuts off what is negative; the weights get a little of their gradient. The
 // step's number is among the scalars, as seeds and rates are.
 void train() {
-  constexpr int layers = 8, iterations = 16;
-  std::vector<float*> weights, sums, maps;
+  constexpr int layers = 10, iterations = 16;
+  std::vector<float*> weights, maps;
   float *input = make(), *gradient = make(), *next = make();
   for (int i = 0; i < layers; ++i) {
     weights.push_back(make());
@@ -153,20 +153,20 @@ void train() {
   for (int step = 0; step < iterations; ++step) {
     elementwise(fill_name, count, 0.5F + static_cast<float>(step), input);
     for (int i = 0; i < layers; ++i) {
-      sums.push_back(make());
+      float* const sum = make();
       maps.push_back(make());
-      elementwise(add_name, count, 1.0F, sums[i], i == 0 ? input : maps[i - 1], weights[i]);
-      elementwise(clamp_name, count, Clamp{}, maps[i], sums[i]);
+      elementwise(add_name, count, 1.0F, sum, i == 0 ? input : maps[i - 1], weights[i]);
+      elementwise(clamp_name, count, Clamp{}, maps[i], sum);
+      OK(cudaFree(sum));
     }
     elementwise(fill_name, count, 1.0F, gradient);
     for (int i = layers; i-- > 0;) {
       elementwise(threshold_name, count, Threshold{0, 0}, next, maps[i], gradient);
       std::swap(next, gradient);
       elementwise(add_name, count, -0.01F / static_cast<float>(step + 1), weights[i], weights[i], gradient);
+      OK(cudaFree(maps[i]));
     }
-    for (float* map : maps) OK(cudaFree(map));
-    for (float* sum : sums) OK(cudaFree(sum));
-    sums.clear(), maps.clear();
+    maps.clear();
     if (step % 5 == 0)
       std::printf("step %d %016llx\n", step,
                   static_cast<unsigned long long>(hash_of(weights[step % layers])));
