@@ -15,14 +15,15 @@ LAYERS = {
     "cupti": (["cupti/", "core/"], ["fmt/", "cupti.h"]),
     "runtime": (["runtime/", "core/", "tracker/", "cupti/"], ["fmt/", "nvtx3/"]),
     "interpose": (["interpose/", "core/", "runtime/session.h"], ["fmt/", *CUDA]),
-    "softgpu": (["softgpu/"], ["fmt/", "nlohmann/", "dnnl.hpp", "oneapi/dnnl/", "cblas.h", "openblas_config.h", "omp.h", "cupti.h", *CUDA]),
+    "softgpu": (["softgpu/"], ["fmt/", "nlohmann/", "dnnl.hpp", "oneapi/dnnl/", "cblas.h", "openblas_config.h", "omp.h", "cupti.h", "lz4.h", "zstd.h",
+                             *CUDA]),
     "tools": (["tools/", "core/", "tracker/", "policy/"], ["fmt/", "nlohmann/", "CLI/", "zstd.h"]),
     "examples": (["examples/"], ["fmt/", "nlohmann/", "CLI/", "zlib.h", *CUDA]),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # What the C and C++ libraries and the kernel bring: no slash and no suffix, or one of these.
 SYSTEM = re.compile(r"^([a-z_0-9]+|(sys|linux|arpa|netinet)/[a-z_]+\.h|"
-                    r"(dlfcn|elf|errno|fcntl|link|poll|pthread|pwd|sched|signal|spawn|stdio|stdlib|string|time|unistd|"
+                    r"(cxxabi|dlfcn|elf|errno|fcntl|link|poll|pthread|pwd|sched|signal|spawn|stdio|stdlib|string|time|unistd|"
                     r"ucontext|xmmintrin|immintrin)\.h)$")
 
 
