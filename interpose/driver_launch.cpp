@@ -161,10 +161,11 @@ CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) 
   if (session == nullptr) return real();
   const auto facts = facts_of(scope, launch.shape.function);
   const auto buffer = launch.extra != nullptr ? buffer_of(launch.extra) : std::span<const std::byte>();
-  // Without a layout there is only the buffer as a whole.
-  const ParamLayout whole{0, buffer.size()};
   const bool by_buffer = launch.params == nullptr && !buffer.empty();
-  const auto layout = by_buffer && facts->layout().empty() ? std::span(&whole, 1) : facts->layout();
+  // A buffer that no rule understands, or that ends too early, is looked at as a whole.
+  const ParamLayout whole{0, buffer.size()};
+  const bool apart = facts->rule() != nullptr && facts->packed_bytes() <= buffer.size();
+  const auto layout = by_buffer && !apart ? std::span(&whole, 1) : facts->layout();
   const LaunchParams params =
       by_buffer ? LaunchParams(buffer.data(), buffer.size(), layout) : LaunchParams(launch.params, layout);
   auto& words = per_thread<std::vector<LaunchWord>>();

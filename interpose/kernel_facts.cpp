@@ -219,12 +219,14 @@ std::uint64_t KernelFacts::find_words(const LaunchParams& params, unsigned block
   const std::uint64_t count = form_ == KernelForm::tensor_iterator || form_ == KernelForm::offset_lambda
                                   ? params.number<std::uint32_t>(0, 0)
                                   : 0;
-  bool understood = rule_ != nullptr;
-  if (form_ == KernelForm::offset_lambda) understood = find_in_lambda(search);
-  if (form_ == KernelForm::tensor_list) understood = find_in_lists(search);
-  if (form_ == KernelForm::reduction) understood = find_in_reduction(search);
-  if (!understood)
+  bool understood = rule_ != nullptr && params.count() == layout_.size();
+  if (form_ == KernelForm::offset_lambda) understood = understood && find_in_lambda(search);
+  if (form_ == KernelForm::tensor_list) understood = understood && find_in_lists(search);
+  if (form_ == KernelForm::reduction) understood = understood && find_in_reduction(search);
+  if (!understood) {
     for (std::uint32_t i = 0; i < params.count(); ++i) search.scan(i);
+    return 0;
+  }
   for (const Slot& slot : slots_) {
     const bool sized = &slot == slots_.data() && result_element_ != 0 && count != 0;
     search.add(slot.param, slot.offset, sized ? Effect::overwrite : slot.effect,

@@ -38,8 +38,6 @@ class LaunchParams {
     if (offset + sizeof value <= bytes.size()) std::memcpy(&value, bytes.data() + offset, sizeof value);
     return value;
   }
-  // The buffer that holds them all, where there is one.
-  std::span<const std::byte> buffer() const { return {buffer_, buffer_bytes_}; }
 
  private:
   void* const* each_ = nullptr;
@@ -63,8 +61,10 @@ class KernelFacts {
   // `name` as the driver gives it; nullptr: not known.
   KernelFacts(const char* name, std::vector<ParamLayout> layout);
 
-  const std::string& text() const { return name_.text; }  // for people
   std::span<const ParamLayout> layout() const { return layout_; }
+  std::size_t packed_bytes() const {
+    return layout_.empty() ? 0 : layout_.back().offset + layout_.back().bytes;
+  }
   // Equal for the same kernel in every process.
   std::uint64_t identity() const { return identity_; }
   OpKind kind() const { return kind_; }
