@@ -135,19 +135,16 @@ std::uint64_t hash_attributes(const CUlaunchConfig& config) {
 
 // Adds the words as operands. False where one of them is by no rule, so that nobody knows what the kernel
 // does.
-bool add_operands(CallBuilder& call, const runtime::Session& session, std::span<const LaunchWord> words) {
+bool add_operands(CallBuilder& call, std::span<const LaunchWord> words) {
   bool understood = true;
   for (const LaunchWord& word : words) {
-    const Address address{word.address};
-    const auto allocation = session.find_known(address);
-    if (!allocation) continue;  // freed meanwhile by another thread
-    const std::uint64_t offset = address - allocation->base, rest = allocation->bytes - offset;
+    const std::uint64_t offset = word.address - word.in.base, rest = word.in.bytes - offset;
     if (!word.by_rule) {
-      call.add(allocation->base, allocation->bytes, Effect::read_write);
+      call.add(Address{word.in.base}, word.in.bytes, Effect::read_write);
     } else if (word.bytes == 0 || word.bytes > rest) {
-      call.add(address, rest, word.effect == Effect::overwrite ? Effect::write : word.effect);
+      call.add(Address{word.address}, rest, word.effect == Effect::overwrite ? Effect::write : word.effect);
     } else {
-      call.add(address, word.bytes, word.effect);
+      call.add(Address{word.address}, word.bytes, word.effect);
     }
     call.trait(offset);
     understood &= word.by_rule;
@@ -170,17 +167,20 @@ CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) 
       by_buffer ? LaunchParams(buffer.data(), buffer.size(), layout) : LaunchParams(launch.params, layout);
   auto& words = per_thread<std::vector<LaunchWord>>();
   words.clear();
-  const auto is_memory = [&](std::uint64_t word) { return session->find_known(Address{word}).has_value(); };
+  const auto find = [&](std::uint64_t word) {
+    const auto known = session->find_known(Address{word});
+    return known ? Memory{raw(known->base), known->bytes} : Memory{};
+  };
   std::uint64_t sizes = 0;
   if (by_buffer || launch.params != nullptr)
-    sizes = facts->find_words(params, launch.shape.grid[0], is_memory, words);
+    sizes = facts->find_words(params, launch.shape.grid[0], find, words);
 
   CallBuilder call(scope, *session, launch.function, facts->kind(), launch.stream);
   call.mode(facts->mode());
   for (const std::uint64_t part : {facts->identity(), sizes, launch.attributes}) call.trait(part);
   for (int i = 0; i < 3; ++i) call.trait(launch.shape.grid[i]), call.trait(launch.shape.block[i]);
   call.trait(launch.shape.shared_bytes);
-  const bool understood = add_operands(call, *session, words);
+  const bool understood = add_operands(call, words);
   const auto keep = [&]() -> std::unique_ptr<Replay> {
     const Keeping keeping(scope, call.accesses());
     return keep_launch(keeping, real_cuLaunchKernel.get_if_present(scope), launch.shape, params, words);

@@ -196,26 +196,27 @@ void KernelFacts::read_lists() {
 struct KernelFacts::Search {
   const LaunchParams& params;
   unsigned blocks;
-  FunctionRef<bool(std::uint64_t)>& is_memory;
+  FunctionRef<Memory(std::uint64_t)>& find;
   std::vector<LaunchWord>& words;
 
   void add(std::uint32_t param, std::uint32_t offset, Effect effect, std::uint64_t bytes = 0) {
     const std::uint64_t address = params.word(param, offset);
-    if (address != 0 && is_memory(address)) words.push_back({param, offset, address, effect, bytes, true});
+    if (const Memory in = find(address); in.bytes != 0)
+      words.push_back({param, offset, address, effect, bytes, true, in});
   }
   // Every word of the parameter's bytes from `begin` on.
   void scan(std::uint32_t param, std::uint32_t begin = 0) {
     const auto bytes = params.at(param);
     for (std::uint32_t at = begin; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t))
-      if (const std::uint64_t word = params.word(param, at); is_memory(word))
-        words.push_back({param, at, word, Effect::read_write, 0, false});
+      if (const Memory in = find(params.word(param, at)); in.bytes != 0)
+        words.push_back({param, at, params.word(param, at), Effect::read_write, 0, false, in});
   }
 };
 
 std::uint64_t KernelFacts::find_words(const LaunchParams& params, unsigned blocks,
-                                      FunctionRef<bool(std::uint64_t)> is_memory,
+                                      FunctionRef<Memory(std::uint64_t)> find,
                                       std::vector<LaunchWord>& words) const {
-  Search search{params, blocks, is_memory, words};
+  Search search{params, blocks, find, words};
   const std::uint64_t count = form_ == KernelForm::tensor_iterator || form_ == KernelForm::offset_lambda
                                   ? params.number<std::uint32_t>(0, 0)
                                   : 0;
@@ -246,7 +247,7 @@ bool KernelFacts::find_in_lambda(Search& search) const {
   while (n < most && data_of(n + 1) + 8 * (n + 1) <= bytes) ++n;
   if (n == 0) return false;
   for (std::uint32_t i = 0; i < n; ++i)
-    if (!search.is_memory(search.params.word(lambda, data_of(n) + 8 * i))) return false;
+    if (search.find(search.params.word(lambda, data_of(n) + 8 * i)).bytes == 0) return false;
   for (std::uint32_t i = 0; i < n; ++i)
     search.add(lambda, data_of(n) + 8 * i, i == 0 ? Effect::write : Effect::read);
   search.scan(lambda, data_of(n) + 8 * n);

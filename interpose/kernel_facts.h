@@ -46,6 +46,11 @@ class LaunchParams {
   std::span<const ParamLayout> layout_;
 };
 
+// The allocation that an address lies in; no bytes: in none.
+struct Memory {
+  std::uint64_t base = 0, bytes = 0;
+};
+
 // An address among the parameters.
 struct LaunchWord {
   std::uint32_t param, offset;  // bytes into the parameter
@@ -53,6 +58,7 @@ struct LaunchWord {
   Effect effect;
   std::uint64_t bytes;  // from the address on; 0: nobody knows
   bool by_rule;         // a rule says what it is; otherwise it may be no address at all
+  Memory in;
 };
 
 // Immutable once made; by kernel.
@@ -71,10 +77,10 @@ class KernelFacts {
   std::string_view mode() const { return mode_; }
   const KernelRule* rule() const { return rule_; }
 
-  // Appends the words that may be addresses of memory that `is_memory` knows. `blocks`: of the grid, in x.
+  // Appends the words that are addresses in memory that `find` knows. `blocks`: of the grid, in x.
   // Returns a hash of the sizes that the rule finds among the scalars.
   std::uint64_t find_words(const LaunchParams& params, unsigned blocks,
-                           FunctionRef<bool(std::uint64_t address)> is_memory,
+                           FunctionRef<Memory(std::uint64_t address)> find,
                            std::vector<LaunchWord>& words) const;
 
  private:

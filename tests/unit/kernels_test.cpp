@@ -15,8 +15,9 @@ using namespace pooch::interpose;
 
 constexpr std::uint64_t a = 0x7f0000000000, b = a + 0x1000000, c = b + 0x1000000, stale = c + 0x1000000;
 
-constexpr auto is_memory = [](std::uint64_t word) {
-  return word >= a && word < stale + 0x1000000;
+constexpr auto find_memory = [](std::uint64_t word) {
+  return word >= a && word < stale + 0x1000000 ? Memory{word & ~std::uint64_t{0xffffff}, 0x1000000}
+                                               : Memory{};
 };
 
 // One launch with zeros in all parameters, to be filled in.
@@ -36,7 +37,7 @@ class Example {
   // "2+8 read 7f0001000000 +0", a word each, in order; '?' where no rule stands behind it.
   std::vector<std::string> words(unsigned blocks = 1) {
     std::vector<LaunchWord> found;
-    count = facts.find_words(LaunchParams(each_.data(), facts.layout()), blocks, is_memory, found);
+    count = facts.find_words(LaunchParams(each_.data(), facts.layout()), blocks, find_memory, found);
     std::vector<std::string> text;
     static constexpr const char* effects[] = {"read", "write", "overwrite", "read_write", "scratch"};
     for (const LaunchWord& word : found)
@@ -93,7 +94,7 @@ TEST(Kernels, ABufferWithoutALayoutIsLookedAtAsAWhole) {
   const ParamLayout whole{0, sizeof buffer};
   std::vector<LaunchWord> found;
   facts.find_words(LaunchParams(reinterpret_cast<const std::byte*>(buffer), sizeof buffer, {&whole, 1}), 1,
-                   is_memory, found);
+                   find_memory, found);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[1].address, b);
 }
@@ -103,7 +104,7 @@ TEST(Kernels, ABufferThatIsTooShortIsNotReadBeyondItsEnd) {
   const std::uint64_t buffer[] = {a};
   std::vector<LaunchWord> found;
   facts.find_words(LaunchParams(reinterpret_cast<const std::byte*>(buffer), sizeof buffer, facts.layout()), 1,
-                   is_memory, found);
+                   find_memory, found);
   EXPECT_EQ(found.size(), 1u);
 }
 
