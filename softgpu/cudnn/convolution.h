@@ -3,6 +3,8 @@
 
 #include <cudnn.h>
 
+#include <vector>
+
 #include "softgpu/cudart/kernel_library.h"
 #include "softgpu/cudnn/activation.h"
 #include "softgpu/cudnn/layout.h"
@@ -11,7 +13,7 @@ namespace softgpu::cudnn {
 
 inline constexpr int max_conv_spatial = 3;
 
-// All sizes in elements; the filter is packed K, C / groups, kernel.
+// All sizes in elements.
 struct ConvShape {
   std::int32_t spatial;  // 2 or 3; entries beyond are unused and zero
   std::int32_t flipped;  // CUDNN_CONVOLUTION: the filter is mirrored
@@ -36,10 +38,14 @@ struct ConvAlgorithm {
 // `algorithm` is a value of the direction's own enumeration.
 ConvAlgorithm describe_algorithm(ConvDirection direction, int algorithm, const ConvShape& shape);
 int algorithm_count(ConvDirection direction);
+// All of them, the best first by a heuristic that measures nothing: the least arithmetic, then the least
+// memory; what is not supported last.
+std::vector<int> ranked_algorithms(ConvDirection direction, const ConvShape& shape);
 
 struct ConvArgs {
   ConvShape shape;
-  Layout x, y;  // of input and output or their gradients
+  Layout x, w, y;        // of input, filter (K, C / groups, kernel) and output, or their gradients
+  cudnnDataType_t type;  // of all three; arithmetic is in float
   std::uint64_t workspace_bytes;
   double flops;
   float alpha, beta;

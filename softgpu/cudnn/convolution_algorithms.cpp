@@ -1,6 +1,7 @@
 // What cuDNN's convolution algorithms accept and need. Workspaces follow the methods: the im2col matrix of
 // one image, the transforms of Winograd and FFT over the batch, partial sums of the split filter gradient.
 #include <algorithm>
+#include <numeric>
 
 #include "softgpu/cudnn/convolution.h"
 
@@ -178,6 +179,19 @@ int algorithm_count(ConvDirection direction) {
       return CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
   }
   return 0;
+}
+
+std::vector<int> ranked_algorithms(ConvDirection direction, const ConvShape& shape) {
+  std::vector<int> result(static_cast<std::size_t>(algorithm_count(direction)));
+  std::iota(result.begin(), result.end(), 0);
+  std::stable_sort(result.begin(), result.end(), [&](int first, int second) {
+    const ConvAlgorithm a = describe_algorithm(direction, first, shape);
+    const ConvAlgorithm b = describe_algorithm(direction, second, shape);
+    if (a.supported != b.supported) return a.supported;
+    if (a.flops != b.flops) return a.flops < b.flops;
+    return a.workspace < b.workspace;
+  });
+  return result;
 }
 
 }  // namespace softgpu::cudnn

@@ -21,7 +21,9 @@ cudnnStatus_t prepare(const char* function, ConvDirection direction, int algorit
     return fail(function, CUDNN_STATUS_BAD_PARAM, "the workspace is too small");
   }
   args.x = x->layout;
+  args.w = filter_layout(*w);
   args.y = y->layout;
+  args.type = CUDNN_DATA_FLOAT;
   args.workspace_bytes = chosen.workspace;
   args.flops = chosen.flops;
   return CUDNN_STATUS_SUCCESS;

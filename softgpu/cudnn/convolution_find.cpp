@@ -56,7 +56,7 @@ struct Search {
   cudnnHandle_t handle;
   ConvDirection direction;
   ConvShape shape;
-  Layout x, y;
+  Layout x, w, y;
   Operands operands;
   void* workspace;  // the program's
   std::size_t workspace_bytes;
@@ -93,7 +93,7 @@ Trial attempt(const Search& s, int algorithm, Stopwatch& watch) {
     trial.status = CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
     return trial;
   }
-  const ConvArgs args{s.shape, s.x, s.y, needed, trial.properties.flops, 1.0F, 0.0F};
+  const ConvArgs args{s.shape, s.x, s.w, s.y, CUDNN_DATA_FLOAT, needed, trial.properties.flops, 1.0F, 0.0F};
   trial.time = watch.time(s.handle->stream,
                           [&] { trial.status = run(s, args, s.own_workspace ? own.data : s.workspace); });
   if (trial.status == CUDNN_STATUS_SUCCESS && trial.time < 0) trial.status = CUDNN_STATUS_EXECUTION_FAILED;
@@ -135,6 +135,7 @@ cudnnStatus_t prepare(Search& s, const cudnnTensorStruct* x, const cudnnFilterSt
   if (requested < 1) return fail(s.function, CUDNN_STATUS_BAD_PARAM, "fewer than one result is requested");
   s.x = x->layout;
   s.y = y->layout;
+  if (w) s.w = filter_layout(*w);
   return check_convolution(s.function, x, w, conv, y, s.shape);
 }
 
@@ -148,7 +149,7 @@ cudnnStatus_t search_alone(const char* function, cudnnHandle_t handle, ConvDirec
                            const cudnnTensorStruct* x, const cudnnFilterStruct* w,
                            const cudnnConvolutionStruct* conv, const cudnnTensorStruct* y, int requested,
                            int* returned, Performance* results) {
-  Search s{function, handle, direction, {}, {}, {}, {}, nullptr, 0, true};
+  Search s{function, handle, direction, {}, {}, {}, {}, {}, nullptr, 0, true};
   if (auto status = prepare(s, x, w, conv, y, requested, returned, results); status != CUDNN_STATUS_SUCCESS) {
     return status;
   }
@@ -232,6 +233,7 @@ SOFTGPU_CUDNN cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
                  {},
                  {},
                  {},
+                 {},
                  {address(x), address(w), address(y)},
                  workspace,
                  workspace_bytes,
@@ -244,15 +246,8 @@ SOFTGPU_CUDNN cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
     const cudnnTensorDescriptor_t dy_desc, const void* dy, const cudnnConvolutionDescriptor_t conv,
     const cudnnTensorDescriptor_t dx_desc, void* dx, const int requested, int* returned,
     cudnnConvolutionBwdDataAlgoPerf_t* results, void* workspace, std::size_t workspace_bytes) {
-  const Search s{__func__,
-                 handle,
-                 ConvDirection::backward_data,
-                 {},
-                 {},
-                 {},
-                 {address(w), address(dy), address(dx)},
-                 workspace,
-                 workspace_bytes,
+  const Search s{__func__, handle, ConvDirection::backward_data,           {},        {},
+                 {},       {},     {address(w), address(dy), address(dx)}, workspace, workspace_bytes,
                  false};
   return search_with(s, dx_desc, w_desc, conv, dy_desc, requested, returned, results);
 }
@@ -262,15 +257,8 @@ SOFTGPU_CUDNN cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
     const cudnnTensorDescriptor_t dy_desc, const void* dy, const cudnnConvolutionDescriptor_t conv,
     const cudnnFilterDescriptor_t dw_desc, void* dw, const int requested, int* returned,
     cudnnConvolutionBwdFilterAlgoPerf_t* results, void* workspace, std::size_t workspace_bytes) {
-  const Search s{__func__,
-                 handle,
-                 ConvDirection::backward_filter,
-                 {},
-                 {},
-                 {},
-                 {address(x), address(dy), address(dw)},
-                 workspace,
-                 workspace_bytes,
+  const Search s{__func__, handle, ConvDirection::backward_filter,         {},        {},
+                 {},       {},     {address(x), address(dy), address(dw)}, workspace, workspace_bytes,
                  false};
   return search_with(s, x_desc, dw_desc, conv, dy_desc, requested, returned, results);
 }

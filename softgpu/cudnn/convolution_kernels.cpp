@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "softgpu/cudnn/convolution.h"
+#include "softgpu/cudnn/descriptors.h"
+#include "softgpu/cudnn/element_types.h"
 #include "softgpu/cudnn/lanes.h"
 #include "softgpu/cudnn/map_elements.h"
 #include "softgpu/cudnn/onednn.h"
@@ -10,20 +13,6 @@ namespace softgpu::cudnn {
 namespace {
 
 using Floats = std::vector<float>;
-
-Layout packed_like(const Layout& l) {
-  Layout result = l;
-  std::int64_t stride = 1;
-  for (int d = l.rank - 1; d >= 0; --d) {
-    result.strides[d] = stride;
-    stride *= l.dims[d];
-  }
-  return result;
-}
-
-Layout filter_of(const ConvShape& s) {
-  return packed({filter_elements(s)});
-}
 
 // Each K, C slice of a filter read backwards: convolution is cross-correlation with that.
 Floats mirrored(const ConvShape& s, const float* w) {
@@ -41,26 +30,49 @@ void blend(float* to, const Layout& to_layout, const Floats& from, float alpha, 
                   });
 }
 
+bool plain(const ConvArgs& a) {
+  return a.type == CUDNN_DATA_FLOAT && same_layout(a.w, packed_like(a.w));
+}
+
+// On copies of the operands, in the order of the kernel's pointers: packed floats. The third one is the
+// result.
+template <class Kernel>
+void run_as_floats(const Pointers<4>& p, const ConvArgs& a, const std::array<Layout, 3>& layouts) {
+  std::array<Floats, 3> copies;
+  Pointers<4> pointers{};
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    copies[i] = load_elements(p[i], a.type, layouts[i]);
+    pointers[i] = reinterpret_cast<std::uint64_t>(copies[i].data());
+  }
+  ConvArgs packed = a;
+  packed.type = CUDNN_DATA_FLOAT;
+  for (Layout* l : {&packed.x, &packed.w, &packed.y}) *l = packed_like(*l);
+  Kernel::run(pointers, packed);
+  store_elements(p[2], a.type, layouts[2], copies[2]);
+}
+
 void footprint_of(const ConvArgs& a, const char* kind, Footprint& out) {
   const std::int64_t outputs_again = a.beta == 0.0F ? 0 : 1;
   out.kind = kind;
   out.flops = a.flops;
-  out.bytes = 4.0 * static_cast<double>(element_count(a.x) + element_count(a.y) + filter_elements(a.shape)) +
+  const auto element = static_cast<double>(element_bytes(a.type));
+  out.bytes = element * static_cast<double>(element_count(a.x) + element_count(a.y) + element_count(a.w)) +
               2.0 * static_cast<double>(a.workspace_bytes) +
-              4.0 * static_cast<double>(outputs_again * element_count(a.y));
+              element * static_cast<double>(outputs_again * element_count(a.y));
 }
 
 }  // namespace
 
 void ConvForward::footprint(const Pointers<4>& p, const Args& a, Footprint& out) {
-  add_touches(out, p[0], a.x, TouchKind::read);
-  add_touches(out, p[1], filter_of(a.shape), TouchKind::read);
-  add_touches(out, p[2], a.y, written(a.beta));
+  add_touches(out, p[0], a.x, TouchKind::read, element_bytes(a.type));
+  add_touches(out, p[1], a.w, TouchKind::read, element_bytes(a.type));
+  add_touches(out, p[2], a.y, written(a.beta), element_bytes(a.type));
   add_touch(out, p[3], a.workspace_bytes, TouchKind::write);
   footprint_of(a, "conv_fwd", out);
 }
 
 void ConvForward::run(const Pointers<4>& p, const Args& a) {
+  if (!plain(a)) return run_as_floats<ConvForward>(p, a, {a.x, a.w, a.y});
   const float* w = device_memory<const float>(p[1]);
   Floats turned;
   if (a.shape.flipped) {
@@ -79,14 +91,15 @@ void ConvForward::run(const Pointers<4>& p, const Args& a) {
 }
 
 void ConvBackwardData::footprint(const Pointers<4>& p, const Args& a, Footprint& out) {
-  add_touches(out, p[0], filter_of(a.shape), TouchKind::read);
-  add_touches(out, p[1], a.y, TouchKind::read);
-  add_touches(out, p[2], a.x, written(a.beta));
+  add_touches(out, p[0], a.w, TouchKind::read, element_bytes(a.type));
+  add_touches(out, p[1], a.y, TouchKind::read, element_bytes(a.type));
+  add_touches(out, p[2], a.x, written(a.beta), element_bytes(a.type));
   add_touch(out, p[3], a.workspace_bytes, TouchKind::write);
   footprint_of(a, "conv_dgrad", out);
 }
 
 void ConvBackwardData::run(const Pointers<4>& p, const Args& a) {
+  if (!plain(a)) return run_as_floats<ConvBackwardData>(p, a, {a.w, a.y, a.x});
   const float* w = device_memory<const float>(p[0]);
   Floats turned;
   if (a.shape.flipped) {
@@ -105,14 +118,15 @@ void ConvBackwardData::run(const Pointers<4>& p, const Args& a) {
 }
 
 void ConvBackwardFilter::footprint(const Pointers<4>& p, const Args& a, Footprint& out) {
-  add_touches(out, p[0], a.x, TouchKind::read);
-  add_touches(out, p[1], a.y, TouchKind::read);
-  add_touches(out, p[2], filter_of(a.shape), written(a.beta));
+  add_touches(out, p[0], a.x, TouchKind::read, element_bytes(a.type));
+  add_touches(out, p[1], a.y, TouchKind::read, element_bytes(a.type));
+  add_touches(out, p[2], a.w, written(a.beta), element_bytes(a.type));
   add_touch(out, p[3], a.workspace_bytes, TouchKind::write);
   footprint_of(a, "conv_wgrad", out);
 }
 
 void ConvBackwardFilter::run(const Pointers<4>& p, const Args& a) {
+  if (!plain(a)) return run_as_floats<ConvBackwardFilter>(p, a, {a.x, a.y, a.w});
   const float* x = device_memory<const float>(p[0]);
   const float* dy = device_memory<const float>(p[1]);
   float* dw = device_memory(p[2]);
@@ -123,13 +137,13 @@ void ConvBackwardFilter::run(const Pointers<4>& p, const Args& a) {
   Floats result(static_cast<std::size_t>(filter_elements(a.shape)));
   convolve(ConvDirection::backward_filter, a.shape, a.x, a.y, x, dy, result.data());
   if (a.shape.flipped) result = mirrored(a.shape, result.data());
-  blend(dw, filter_of(a.shape), result, a.alpha, a.beta);
+  blend(dw, a.w, result, a.alpha, a.beta);
 }
 
 void ConvBiasActivation::footprint(const Pointers<6>& p, const Args& a, Footprint& out) {
   const std::uint64_t bias_bytes = 4 * static_cast<std::uint64_t>(a.conv.shape.k);
   add_touches(out, p[0], a.conv.x, TouchKind::read);
-  add_touches(out, p[1], filter_of(a.conv.shape), TouchKind::read);
+  add_touches(out, p[1], a.conv.w, TouchKind::read);
   if (a.alpha2 != 0.0F) add_touches(out, p[2], a.z, TouchKind::read);
   add_touch(out, p[3], bias_bytes, TouchKind::read);
   add_touches(out, p[4], a.conv.y, TouchKind::write);

@@ -33,8 +33,8 @@ cudnnStatus_t output_dims(const char* function, const cudnnConvolutionStruct* co
   return CUDNN_STATUS_SUCCESS;
 }
 
-// A common heuristic of the three directions: the least arithmetic first, then the least memory; what is not
-// supported last, with its status. `time` is -1, as in cuDNN's own heuristic, which does not measure.
+// A common heuristic of the three directions; what is not supported comes last, with its status. `time` is
+// -1, as in cuDNN's own heuristic, which does not measure.
 template <class Performance>
 cudnnStatus_t rank_algorithms(const char* function, ConvDirection direction, const cudnnTensorStruct* x,
                               const cudnnFilterStruct* w, const cudnnConvolutionStruct* conv,
@@ -46,29 +46,18 @@ cudnnStatus_t rank_algorithms(const char* function, ConvDirection direction, con
   if (auto status = check_convolution(function, x, w, conv, y, shape); status != CUDNN_STATUS_SUCCESS) {
     return status;
   }
-  struct Candidate {
-    int algorithm;
-    ConvAlgorithm properties;
-  };
-  std::vector<Candidate> candidates;
-  for (int i = 0; i < algorithm_count(direction); ++i) {
-    candidates.push_back({i, describe_algorithm(direction, i, shape)});
-  }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    if (a.properties.supported != b.properties.supported) return a.properties.supported;
-    if (a.properties.flops != b.properties.flops) return a.properties.flops < b.properties.flops;
-    return a.properties.workspace < b.properties.workspace;
-  });
+  const std::vector<int> candidates = ranked_algorithms(direction, shape);
   *returned = std::min(requested, static_cast<int>(candidates.size()));
   for (int i = 0; i < *returned; ++i) {
-    const Candidate& from = candidates[static_cast<std::size_t>(i)];
+    const int algorithm = candidates[static_cast<std::size_t>(i)];
+    const ConvAlgorithm from = describe_algorithm(direction, algorithm, shape);
     Performance& to = results[i];
     to = {};
-    to.algo = static_cast<decltype(to.algo)>(from.algorithm);
-    to.status = from.properties.supported ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+    to.algo = static_cast<decltype(to.algo)>(algorithm);
+    to.status = from.supported ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
     to.time = -1.0F;
-    to.memory = from.properties.workspace;
-    to.determinism = from.properties.deterministic ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC;
+    to.memory = from.workspace;
+    to.determinism = from.deterministic ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC;
     to.mathType = CUDNN_DEFAULT_MATH;
   }
   return CUDNN_STATUS_SUCCESS;

@@ -71,10 +71,15 @@ Layout stretched(const Layout& part, const Layout& whole) {
 Layout packed(std::initializer_list<std::int64_t> dims) {
   Layout result{};
   for (std::int64_t d : dims) result.dims[result.rank++] = d;
+  return packed_like(result);
+}
+
+Layout packed_like(const Layout& l) {
+  Layout result = l;
   std::int64_t stride = 1;
-  for (int d = result.rank - 1; d >= 0; --d) {
+  for (int d = l.rank - 1; d >= 0; --d) {
     result.strides[d] = stride;
-    stride *= result.dims[d];
+    stride *= l.dims[d];
   }
   return result;
 }
@@ -101,7 +106,8 @@ std::int64_t run_count(const Layout& l) {
   return count;
 }
 
-void add_touches(Footprint& out, std::uint64_t address, const Layout& l, TouchKind kind) {
+void add_touches(Footprint& out, std::uint64_t address, const Layout& l, TouchKind kind,
+                 std::uint64_t element) {
   const Runs runs = find_runs(l);
   const std::int64_t count = run_count(l);
   for (std::int64_t run = 0; run < count; ++run) {
@@ -111,8 +117,8 @@ void add_touches(Footprint& out, std::uint64_t address, const Layout& l, TouchKi
       offset += index % runs.dims[d] * runs.strides[d];
       index /= runs.dims[d];
     }
-    add_touch(out, address + 4 * static_cast<std::uint64_t>(offset),
-              4 * static_cast<std::uint64_t>(runs.length), kind);
+    add_touch(out, address + element * static_cast<std::uint64_t>(offset),
+              element * static_cast<std::uint64_t>(runs.length), kind);
   }
 }
 

@@ -28,12 +28,15 @@ bool broadcastable(const Layout& part, const Layout& whole);
 Layout stretched(const Layout& part, const Layout& whole);
 // Row-major without gaps.
 Layout packed(std::initializer_list<std::int64_t> dims);
+// The same dimensions, row-major without gaps.
+Layout packed_like(const Layout& l);
 // Distance between two elements of the last dimensions from `first` on, seen as one; 0 where they are not one
 // run.
 std::int64_t merged_stride(const Layout& l, int first);
 
-// The contiguous runs of a tensor of floats at `address`, one touch each.
-void add_touches(Footprint& out, std::uint64_t address, const Layout& l, TouchKind kind);
+// The contiguous runs of a tensor at `address`, one touch each; `element` is in bytes.
+void add_touches(Footprint& out, std::uint64_t address, const Layout& l, TouchKind kind,
+                 std::uint64_t element = sizeof(float));
 inline void add_touch(Footprint& out, std::uint64_t address, std::uint64_t bytes, TouchKind kind) {
   if (address != 0 && bytes != 0) out.touches.push_back({address, bytes, kind});
 }

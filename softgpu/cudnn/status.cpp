@@ -19,6 +19,11 @@ cudnnStatus_t fail(const char* function, cudnnStatus_t status, const char* reaso
   return status;
 }
 
+int refuse(const char* function);  // for unsupported.cpp
+int refuse(const char* function) {
+  return fail(function, CUDNN_STATUS_NOT_SUPPORTED, "not in this library");
+}
+
 cudnnStatus_t launched(const char* function, CUresult result) {
   if (result == CUDA_SUCCESS) return CUDNN_STATUS_SUCCESS;
   const char* reason = cudaGetErrorName(cudart::to_error(result));
@@ -46,6 +51,8 @@ SOFTGPU_CUDNN const char* cudnnGetErrorString(cudnnStatus_t status) {
     SOFTGPU_NAME(CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND)
     SOFTGPU_NAME(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT)
     SOFTGPU_NAME(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH)
+    SOFTGPU_NAME(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE)
+    SOFTGPU_NAME(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED)
     SOFTGPU_NAME(CUDNN_STATUS_NOT_SUPPORTED)
     SOFTGPU_NAME(CUDNN_STATUS_NOT_SUPPORTED_SHAPE)
     SOFTGPU_NAME(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE)
