@@ -14,6 +14,7 @@ spec = Spec(
     )
 )
 row, seen_below, passthrough, unsupported = spec.row, spec.seen_below, spec.passthrough, spec.unsupported
+hook = spec.hook
 
 
 # Reasons for no_replay.
@@ -487,6 +488,10 @@ row(
     no_replay=LOSS,
 )
 
+# --- graphs: what is set is noted, so that an execution has its operands
+hook(cudnn_host.GRAPH_DESCRIPTORS, where="backend_api.cpp")
+hook("cudnnBackendExecute", where="backend_api.cpp")
+
 # --- not wrapped: seen as launches
 seen_below(
     """cudnnSpatialTfGridGeneratorForward cudnnSpatialTfGridGeneratorBackward cudnnSpatialTfSamplerForward
@@ -504,7 +509,7 @@ seen_below(
     "trials in memory that cuDNN allocates for them, which is never managed",
 )
 seen_below(
-    "cudnnBackendExecute cudnnFusedOpsExecute",
+    "cudnnFusedOpsExecute",
     """the addresses of the variant pack are parameters of its kernels, which arrive as bare launches; an engine that
     reaches an operand only through a tensor map is the exception: see cuTensorMapEncodeTiled of the driver""",
 )
@@ -522,7 +527,6 @@ passthrough(
     cudnn_host.SETTINGS,
     why="handles and settings; the stream is asked for at each call, workspaces of a handle are never managed",
 )
-passthrough(cudnn_host.GRAPH_DESCRIPTORS, why="descriptors of the graph API, in host memory")
 passthrough(
     cudnn_host.DESCRIPTORS,
     why="descriptors, in host memory; they are asked at each call that uses them",

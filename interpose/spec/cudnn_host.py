@@ -1,4 +1,4 @@
-"""Functions of cuDNN that touch no device memory, by name. Their reasons are in cudnn.py."""
+"""Functions of cuDNN that touch no device memory, by name. cudnn.py says what becomes of them."""
 
 SETTINGS = """
     cudnnCreate cudnnDestroy cudnnSetStream cudnnSetCallback cudnnSetBackdoor cudnnSetBackdoorEx

@@ -14,6 +14,7 @@ import tempfile
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 POOCH = BUILD / "tools/pooch"
 TRAIN = BUILD / "examples/train"
+PRELOAD = BUILD / "interpose/libpooch.so"
 MIB = 1 << 20
 
 
@@ -31,8 +32,10 @@ class Run:
         return [line for line in self.err.splitlines() if line.startswith("pooch: ")]
 
 
-def run(device, command, *options, env=None, timeout=300):
-    """`pooch run --device DEVICE OPTIONS -- COMMAND`; the trainer's losses come along where it is the command."""
+def run(device, command, *options, env=None, timeout=300, ahead=None):
+    """`pooch run --device DEVICE OPTIONS -- COMMAND`; the trainer's losses come along where it is the command.
+
+    `ahead`: a library to preload ahead of pooch's."""
     with tempfile.TemporaryDirectory() as folder:
         files = {name: pathlib.Path(folder) / name for name in ("summary", "device", "losses", "weights")}
         command = [str(word) for word in command]
@@ -40,6 +43,9 @@ def run(device, command, *options, env=None, timeout=300):
             command += ["--loss-log", str(files["losses"])]
             if ":compute" in device:
                 command += ["--weights-log", str(files["weights"])]
+        if ahead:
+            preload = [ahead] if "--no-pooch" in options else [ahead, PRELOAD]
+            command = ["env", "LD_PRELOAD=" + ":".join(map(str, preload)), *command]
         if "--no-pooch" not in options:
             options = (*options, "--summary", str(files["summary"]))
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
