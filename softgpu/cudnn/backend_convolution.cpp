@@ -4,6 +4,7 @@
 
 #include "softgpu/cudnn/backend_descriptor.h"
 #include "softgpu/cudnn/convolution_check.h"
+#include "softgpu/cudnn/element_types.h"
 #include "softgpu/cudnn/kernels.h"
 
 namespace softgpu::cudnn {
@@ -78,7 +79,7 @@ cudnnConvolutionStruct float_convolution(const BackendDescriptor& from, const La
 bool computable(const BackendDescriptor& convolution,
                 std::initializer_list<const BackendDescriptor*> tensors) {
   const cudnnDataType_t type = type_of(**tensors.begin());
-  if (type != CUDNN_DATA_FLOAT && type != CUDNN_DATA_HALF && type != CUDNN_DATA_BFLOAT16) return false;
+  if (!is_floating(type)) return false;
   for (const BackendDescriptor* t : tensors) {
     if (type_of(*t) != type || t->value<std::int64_t>(CUDNN_ATTR_TENSOR_VECTOR_COUNT, 1) != 1 ||
         t->value<bool>(CUDNN_ATTR_TENSOR_IS_VIRTUAL, false) ||

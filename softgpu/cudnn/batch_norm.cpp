@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "softgpu/cudnn/descriptors.h"
+#include "softgpu/cudnn/element_types.h"
 #include "softgpu/cudnn/lanes.h"
 #include "softgpu/cudnn/two_threads.h"
 
@@ -75,6 +77,15 @@ void running_average(float& average, double value, double factor) {
       factor == 1.0 ? value : value * factor + static_cast<double>(average) * (1.0 - factor));
 }
 
+// Can the kernels below take them as they are?
+bool plain(const BatchNormShape& shape, cudnnDataType_t type, std::initializer_list<const Layout*> layouts) {
+  for (const Layout* l : layouts) {
+    const bool per_activation = shape.s == 1 && shape.m != l->dims[1];
+    if (type != CUDNN_DATA_FLOAT || merged_stride(*l, per_activation ? 1 : 2) != 1) return false;
+  }
+  return true;
+}
+
 double count_of(const BatchNormShape& s) {
   return static_cast<double>(s.n * s.m * s.s);
 }
@@ -86,19 +97,21 @@ std::uint64_t parameter_bytes(const BatchNormShape& s) {
 
 void BatchNormForwardTraining::footprint(const Pointers<8>& p, const Args& a, Footprint& out) {
   const std::uint64_t bytes = parameter_bytes(a.shape);
-  add_touches(out, p[0], a.x, TouchKind::read);
+  add_touches(out, p[0], a.x, TouchKind::read, element_bytes(a.type));
   add_touch(out, p[2], bytes, TouchKind::read);
   add_touch(out, p[3], bytes, TouchKind::read);
-  add_touches(out, p[1], a.y, written(a.beta));
+  add_touches(out, p[1], a.y, written(a.beta), element_bytes(a.type));
   for (int i : {4, 5})
     add_touch(out, p[i], bytes, a.factor == 1.0 ? TouchKind::write : TouchKind::read_write);
   for (int i : {6, 7}) add_touch(out, p[i], bytes, TouchKind::write);
   out.kind = "bn_fwd";
   out.flops = 7 * count_of(a.shape);
-  out.bytes = 4 * count_of(a.shape) * (a.beta == 0.0F ? 3 : 4);
+  out.bytes = static_cast<double>(element_bytes(a.type)) * count_of(a.shape) * (a.beta == 0.0F ? 3 : 4);
 }
 
 void BatchNormForwardTraining::run(const Pointers<8>& p, const Args& a) {
+  if (!plain(a.shape, a.type, {&a.x, &a.y}))
+    return run_as_floats<BatchNormForwardTraining>(p, a, {{0, &Args::x, false}, {1, &Args::y, true}});
   const View<const float> x(p[0], a.x, a.shape);
   const View<float> y(p[1], a.y, a.shape);
   const auto* scale = device_memory<const float>(p[2]);
@@ -120,15 +133,17 @@ void BatchNormForwardTraining::run(const Pointers<8>& p, const Args& a) {
 }
 
 void BatchNormForwardInference::footprint(const Pointers<6>& p, const Args& a, Footprint& out) {
-  add_touches(out, p[0], a.x, TouchKind::read);
+  add_touches(out, p[0], a.x, TouchKind::read, element_bytes(a.type));
   for (int i : {2, 3, 4, 5}) add_touch(out, p[i], parameter_bytes(a.shape), TouchKind::read);
-  add_touches(out, p[1], a.y, written(a.beta));
+  add_touches(out, p[1], a.y, written(a.beta), element_bytes(a.type));
   out.kind = "bn_fwd";
   out.flops = 2 * count_of(a.shape);
-  out.bytes = 4 * count_of(a.shape) * (a.beta == 0.0F ? 2 : 3);
+  out.bytes = static_cast<double>(element_bytes(a.type)) * count_of(a.shape) * (a.beta == 0.0F ? 2 : 3);
 }
 
 void BatchNormForwardInference::run(const Pointers<6>& p, const Args& a) {
+  if (!plain(a.shape, a.type, {&a.x, &a.y}))
+    return run_as_floats<BatchNormForwardInference>(p, a, {{0, &Args::x, false}, {1, &Args::y, true}});
   const View<const float> x(p[0], a.x, a.shape);
   const View<float> y(p[1], a.y, a.shape);
   in_two(a.shape.m, [&](std::int64_t begin, std::int64_t end) {
@@ -143,17 +158,20 @@ void BatchNormForwardInference::run(const Pointers<6>& p, const Args& a) {
 
 void BatchNormBackward::footprint(const Pointers<8>& p, const Args& a, Footprint& out) {
   const std::uint64_t bytes = parameter_bytes(a.shape);
-  add_touches(out, p[0], a.x, TouchKind::read);
-  add_touches(out, p[1], a.dy, TouchKind::read);
+  add_touches(out, p[0], a.x, TouchKind::read, element_bytes(a.type));
+  add_touches(out, p[1], a.dy, TouchKind::read, element_bytes(a.type));
   for (int i : {3, 6, 7}) add_touch(out, p[i], bytes, TouchKind::read);
-  add_touches(out, p[2], a.dx, written(a.beta_data));
+  add_touches(out, p[2], a.dx, written(a.beta_data), element_bytes(a.type));
   for (int i : {4, 5}) add_touch(out, p[i], bytes, written(a.beta_param));
   out.kind = "bn_bwd";
   out.flops = 11 * count_of(a.shape);
-  out.bytes = 4 * count_of(a.shape) * (a.beta_data == 0.0F ? 5 : 6);
+  out.bytes = static_cast<double>(element_bytes(a.type)) * count_of(a.shape) * (a.beta_data == 0.0F ? 5 : 6);
 }
 
 void BatchNormBackward::run(const Pointers<8>& p, const Args& a) {
+  if (!plain(a.shape, a.type, {&a.x, &a.dy, &a.dx}))
+    return run_as_floats<BatchNormBackward>(
+        p, a, {{0, &Args::x, false}, {1, &Args::dy, false}, {2, &Args::dx, true}});
   const View<const float> x(p[0], a.x, a.shape);
   const View<const float> dy(p[1], a.dy, a.shape);
   const View<float> dx(p[2], a.dx, a.shape);

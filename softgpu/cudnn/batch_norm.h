@@ -2,6 +2,8 @@
 // has M = C and S = H * W, PER_ACTIVATION has M = C * H * W and S = 1.
 #pragma once
 
+#include <cudnn.h>
+
 #include "softgpu/cudart/kernel_library.h"
 #include "softgpu/cudnn/layout.h"
 
@@ -18,6 +20,7 @@ struct BatchNormForwardTraining {
   static constexpr std::size_t pointers = 8;
   struct Args {
     Layout x, y;
+    cudnnDataType_t type;  // of x and y
     BatchNormShape shape;
     double factor, epsilon;
     float alpha, beta;
@@ -32,6 +35,7 @@ struct BatchNormForwardInference {
   static constexpr std::size_t pointers = 6;
   struct Args {
     Layout x, y;
+    cudnnDataType_t type;  // of x and y
     BatchNormShape shape;
     double epsilon;
     float alpha, beta;
@@ -46,6 +50,7 @@ struct BatchNormBackward {
   static constexpr std::size_t pointers = 8;
   struct Args {
     Layout x, dy, dx;
+    cudnnDataType_t type;  // of all three
     BatchNormShape shape;
     double epsilon;
     float alpha_data, beta_data, alpha_param, beta_param;

@@ -3,6 +3,7 @@
 #include "softgpu/cudnn/batch_norm.h"
 #include "softgpu/cudnn/batch_norm_relu.h"
 #include "softgpu/cudnn/element_rows.h"
+#include "softgpu/cudnn/element_types.h"
 #include "softgpu/cudnn/kernels.h"
 
 namespace softgpu::cudnn {
@@ -26,23 +27,22 @@ bool known(cudnnBatchNormMode_t mode) {
   return mode >= CUDNN_BATCHNORM_PER_ACTIVATION && mode <= CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
 }
 
-// Checks mode, shapes and layouts, and fills `shape`. `first` is the first dimension whose values must lie in
-// one run: all after N, or the spatial ones.
+// Checks mode, shapes and types, and fills `shape`.
 cudnnStatus_t check(const char* function, cudnnBatchNormMode_t mode,
                     std::initializer_list<const cudnnTensorStruct*> tensors,
                     const cudnnTensorStruct* parameters, double epsilon, BatchNormShape& shape) {
   if (!known(mode)) return fail(function, CUDNN_STATUS_BAD_PARAM, "unknown mode");
-  if (auto status = check_tensors(function, tensors); status != CUDNN_STATUS_SUCCESS) return status;
+  if (auto status = check_given(function, tensors); status != CUDNN_STATUS_SUCCESS) return status;
   if (auto status = check_tensors(function, {parameters}); status != CUDNN_STATUS_SUCCESS) return status;
-  const bool per_activation = mode == CUDNN_BATCHNORM_PER_ACTIVATION;
   const Layout& x = (*tensors.begin())->layout;
+  const cudnnDataType_t type = (*tensors.begin())->type;
   if (x.rank != 4 && x.rank != 5)
     return fail(function, CUDNN_STATUS_NOT_SUPPORTED, "only 4 and 5 dimensions");
   for (const cudnnTensorStruct* tensor : tensors) {
     if (!same_dims(tensor->layout, x))
       return fail(function, CUDNN_STATUS_BAD_PARAM, "tensors differ in shape");
-    if (merged_stride(tensor->layout, per_activation ? 1 : 2) != 1) {
-      return fail(function, CUDNN_STATUS_NOT_SUPPORTED, "only layouts with contiguous images (NCHW)");
+    if (tensor->type != type || !is_floating(type)) {
+      return fail(function, CUDNN_STATUS_NOT_SUPPORTED, "tensors of several types, or not of floating ones");
     }
   }
   if (!same_layout(parameters->layout, derived(x, mode))) {
@@ -63,12 +63,13 @@ bool adds(const NormTail& tail) {
 
 // `trains`: the reserve space is needed.
 cudnnStatus_t check_tail(const char* function, const NormTail& tail, const Layout& x, float alpha, float beta,
-                         bool trains) {
+                         cudnnDataType_t type, bool trains) {
   if (tail.ops < CUDNN_BATCHNORM_OPS_BN || tail.ops > CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION) {
     return fail(function, CUDNN_STATUS_BAD_PARAM, "unknown operation");
   }
   if (!activates(tail)) return CUDNN_STATUS_SUCCESS;
   if (!tail.activation) return null_argument(function);
+  if (type != CUDNN_DATA_FLOAT) return not_float(function);
   if (!tail.activation->set || tail.activation->mode != CUDNN_ACTIVATION_RELU) {
     return fail(function, CUDNN_STATUS_NOT_SUPPORTED, "only CUDNN_ACTIVATION_RELU");
   }
@@ -129,12 +130,13 @@ cudnnStatus_t norm_training(const char* function, cudnnHandle_t handle, const No
   auto status = check(function, c.mode, {c.x_desc, c.y_desc}, c.parameter_desc, c.epsilon, args.shape);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   args.x = c.x_desc->layout;
+  args.type = c.x_desc->type;
   args.y = c.y_desc->layout;
   args.factor = c.factor;
   args.epsilon = c.epsilon;
   args.alpha = scalar(c.alpha);
   args.beta = scalar(c.beta);
-  status = check_tail(function, c.tail, args.x, args.alpha, args.beta, true);
+  status = check_tail(function, c.tail, args.x, args.alpha, args.beta, args.type, true);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   status = launch<BatchNormForwardTraining>(
       function, handle, element_count(args.x),
@@ -153,11 +155,12 @@ cudnnStatus_t norm_inference(const char* function, cudnnHandle_t handle, const N
   auto status = check(function, c.mode, {c.x_desc, c.y_desc}, c.parameter_desc, c.epsilon, args.shape);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   args.x = c.x_desc->layout;
+  args.type = c.x_desc->type;
   args.y = c.y_desc->layout;
   args.epsilon = c.epsilon;
   args.alpha = scalar(c.alpha);
   args.beta = scalar(c.beta);
-  status = check_tail(function, c.tail, args.x, args.alpha, args.beta, false);
+  status = check_tail(function, c.tail, args.x, args.alpha, args.beta, args.type, false);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   status = launch<BatchNormForwardInference>(
       function, handle, element_count(args.x),
@@ -211,6 +214,7 @@ cudnnStatus_t norm_backward(const char* function, cudnnHandle_t handle, const No
   }
   if (status != CUDNN_STATUS_SUCCESS) return status;
   args.x = c.x_desc->layout;
+  args.type = c.x_desc->type;
   args.dy = c.dy_desc->layout;
   args.dx = c.dx_desc->layout;
   args.epsilon = c.epsilon;
@@ -218,7 +222,7 @@ cudnnStatus_t norm_backward(const char* function, cudnnHandle_t handle, const No
   args.beta_data = scalar(c.beta_data);
   args.alpha_param = scalar(c.alpha_parameter);
   args.beta_param = scalar(c.beta_parameter);
-  status = check_tail(function, c.tail, args.x, args.alpha_data, args.beta_data, true);
+  status = check_tail(function, c.tail, args.x, args.alpha_data, args.beta_data, args.type, true);
   const void* dy = c.dy;
   if (status == CUDNN_STATUS_SUCCESS && activates(c.tail)) {
     status = backward_tail(function, handle, c.tail, dy, args.dy);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "softgpu/cudnn/convolution.h"
@@ -34,23 +33,6 @@ bool plain(const ConvArgs& a) {
   return a.type == CUDNN_DATA_FLOAT && same_layout(a.w, packed_like(a.w));
 }
 
-// On copies of the operands, in the order of the kernel's pointers: packed floats. The third one is the
-// result.
-template <class Kernel>
-void run_as_floats(const Pointers<4>& p, const ConvArgs& a, const std::array<Layout, 3>& layouts) {
-  std::array<Floats, 3> copies;
-  Pointers<4> pointers{};
-  for (std::size_t i = 0; i < copies.size(); ++i) {
-    copies[i] = load_elements(p[i], a.type, layouts[i]);
-    pointers[i] = reinterpret_cast<std::uint64_t>(copies[i].data());
-  }
-  ConvArgs packed = a;
-  packed.type = CUDNN_DATA_FLOAT;
-  for (Layout* l : {&packed.x, &packed.w, &packed.y}) *l = packed_like(*l);
-  Kernel::run(pointers, packed);
-  store_elements(p[2], a.type, layouts[2], copies[2]);
-}
-
 void footprint_of(const ConvArgs& a, const char* kind, Footprint& out) {
   const std::int64_t outputs_again = a.beta == 0.0F ? 0 : 1;
   out.kind = kind;
@@ -72,7 +54,9 @@ void ConvForward::footprint(const Pointers<4>& p, const Args& a, Footprint& out)
 }
 
 void ConvForward::run(const Pointers<4>& p, const Args& a) {
-  if (!plain(a)) return run_as_floats<ConvForward>(p, a, {a.x, a.w, a.y});
+  if (!plain(a))
+    return run_as_floats<ConvForward>(p, a,
+                                      {{0, &Args::x, false}, {1, &Args::w, false}, {2, &Args::y, true}});
   const float* w = device_memory<const float>(p[1]);
   Floats turned;
   if (a.shape.flipped) {
@@ -99,7 +83,9 @@ void ConvBackwardData::footprint(const Pointers<4>& p, const Args& a, Footprint&
 }
 
 void ConvBackwardData::run(const Pointers<4>& p, const Args& a) {
-  if (!plain(a)) return run_as_floats<ConvBackwardData>(p, a, {a.w, a.y, a.x});
+  if (!plain(a))
+    return run_as_floats<ConvBackwardData>(p, a,
+                                           {{0, &Args::w, false}, {1, &Args::y, false}, {2, &Args::x, true}});
   const float* w = device_memory<const float>(p[0]);
   Floats turned;
   if (a.shape.flipped) {
@@ -126,7 +112,9 @@ void ConvBackwardFilter::footprint(const Pointers<4>& p, const Args& a, Footprin
 }
 
 void ConvBackwardFilter::run(const Pointers<4>& p, const Args& a) {
-  if (!plain(a)) return run_as_floats<ConvBackwardFilter>(p, a, {a.x, a.y, a.w});
+  if (!plain(a))
+    return run_as_floats<ConvBackwardFilter>(
+        p, a, {{0, &Args::x, false}, {1, &Args::y, false}, {2, &Args::w, true}});
   const float* x = device_memory<const float>(p[0]);
   const float* dy = device_memory<const float>(p[1]);
   float* dw = device_memory(p[2]);

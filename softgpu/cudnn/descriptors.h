@@ -91,8 +91,10 @@ std::size_t element_bytes(cudnnDataType_t type);
 // A filter as a packed tensor K, C / groups, spatial.
 Layout filter_layout(const cudnnFilterStruct& filter);
 
-// The usual conditions of tensors that a kernel works on: given, set, float, and of a layout with a bearable
-// number of contiguous runs.
+// The usual conditions of tensors that a kernel works on: given, set, and of a layout with a bearable number
+// of contiguous runs.
+cudnnStatus_t check_given(const char* function, std::initializer_list<const cudnnTensorStruct*> tensors);
+// And float.
 cudnnStatus_t check_tensors(const char* function, std::initializer_list<const cudnnTensorStruct*> tensors);
 
 template <class T>

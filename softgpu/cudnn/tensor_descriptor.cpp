@@ -44,16 +44,23 @@ Layout filter_layout(const cudnnFilterStruct& filter) {
   return l;
 }
 
-cudnnStatus_t check_tensors(const char* function, std::initializer_list<const cudnnTensorStruct*> tensors) {
+cudnnStatus_t check_given(const char* function, std::initializer_list<const cudnnTensorStruct*> tensors) {
   constexpr std::int64_t most_runs = 1 << 16;
   for (const cudnnTensorStruct* tensor : tensors) {
     if (!tensor) return null_argument(function);
     if (tensor->layout.rank == 0)
       return fail(function, CUDNN_STATUS_BAD_PARAM, "a tensor descriptor is not set");
-    if (tensor->type != CUDNN_DATA_FLOAT) return not_float(function);
     if (run_count(tensor->layout) > most_runs) {
       return fail(function, CUDNN_STATUS_NOT_SUPPORTED, "a tensor is scattered over too many pieces");
     }
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t check_tensors(const char* function, std::initializer_list<const cudnnTensorStruct*> tensors) {
+  if (auto status = check_given(function, tensors); status != CUDNN_STATUS_SUCCESS) return status;
+  for (const cudnnTensorStruct* tensor : tensors) {
+    if (tensor->type != CUDNN_DATA_FLOAT) return not_float(function);
   }
   return CUDNN_STATUS_SUCCESS;
 }

@@ -1,5 +1,6 @@
 // Batch normalisation of the software cuDNN against its formulas and finite differences.
 #include <cmath>
+#include <cstring>
 
 #include "tests/contract/softlib_support.h"
 
@@ -157,6 +158,88 @@ TEST_P(BatchNorm, BackwardAgreesWithFiniteDifferences) {
 INSTANTIATE_TEST_SUITE_P(Modes, BatchNorm,
                          ::testing::Values(CUDNN_BATCHNORM_SPATIAL, CUDNN_BATCHNORM_PER_ACTIVATION,
                                            CUDNN_BATCHNORM_SPATIAL_PERSISTENT));
+
+// A tensor N x C x H x W of the type and in channels-last order.
+struct ChannelsLast {
+  cudnnTensorDescriptor_t desc = nullptr;
+  cudnnDataType_t type;
+
+  explicit ChannelsLast(cudnnDataType_t of) : type(of) {
+    EXPECT_EQ(cudnnCreateTensorDescriptor(&desc), CUDNN_STATUS_SUCCESS);
+    EXPECT_EQ(cudnnSetTensor4dDescriptor(desc, CUDNN_TENSOR_NHWC, type, N, C, H, W), CUDNN_STATUS_SUCCESS);
+  }
+  ~ChannelsLast() { cudnnDestroyTensorDescriptor(desc); }
+  ChannelsLast(const ChannelsLast&) = delete;
+  ChannelsLast& operator=(const ChannelsLast&) = delete;
+
+  static std::size_t place(std::size_t i) {
+    const std::size_t w = i % W, h = i / W % H, c = i / W / H % C, n = i / W / H / C;
+    return ((n * H + h) * W + w) * C + c;
+  }
+  // From N, C, H, W order, in bfloat16 by cutting bits off: `from` has no others.
+  void bring(const Floats& from, Buffer& to) const {
+    Floats floats(from.size());
+    std::vector<std::uint16_t> shorts(from.size());
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      floats[place(i)] = from[i];
+      std::memcpy(&shorts[place(i)], reinterpret_cast<const char*>(&from[i]) + 2, 2);
+    }
+    const bool narrow = type == CUDNN_DATA_BFLOAT16;
+    CUDA_OK(cudaMemcpy(to.data(), narrow ? static_cast<const void*>(shorts.data()) : floats.data(),
+                       from.size() * (narrow ? 2 : 4), cudaMemcpyHostToDevice));
+  }
+  Floats fetch(const Buffer& from, std::size_t count) const {
+    Floats raw = from.get();
+    raw.resize(count);
+    Floats result(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (type == CUDNN_DATA_FLOAT) {
+        result[i] = raw[place(i)];
+      } else {
+        std::memcpy(reinterpret_cast<char*>(&result[i]) + 2,
+                    reinterpret_cast<const char*>(raw.data()) + 2 * place(i), 2);
+      }
+    }
+    return result;
+  }
+};
+
+using BatchNormLayouts = Library;
+
+TEST_F(BatchNormLayouts, ChannelsLastGivesTheBitsOfChannelsFirstAndBfloat16Rounds) {
+  Tensor plain(N, C, H, W), parameters(1, C, 1, 1);
+  Floats x = values(plain.count(), 1);
+  for (float& v : x) v = std::round(v * 64) / 64;
+  const Floats scale = values(C, 2), bias = values(C, 3);
+  const auto train = [&](cudnnTensorDescriptor_t desc, const Buffer& x_device, Buffer& y_device,
+                         Buffer& dx_device) {
+    Buffer scale_device(scale), bias_device(bias), mean(C), inverse(C), dscale(C), dbias(C);
+    CUDNN_OK(cudnnBatchNormalizationForwardTrainingEx(
+        dnn, CUDNN_BATCHNORM_SPATIAL_PERSISTENT, CUDNN_BATCHNORM_OPS_BN, &one, &zero, desc, x_device.data(),
+        nullptr, nullptr, desc, y_device.data(), parameters, scale_device.data(), bias_device.data(), 1.0,
+        nullptr, nullptr, epsilon, mean.data(), inverse.data(), nullptr, nullptr, 0, nullptr, 0));
+    CUDNN_OK(cudnnBatchNormalizationBackwardEx(
+        dnn, CUDNN_BATCHNORM_SPATIAL_PERSISTENT, CUDNN_BATCHNORM_OPS_BN, &one, &zero, &one, &zero, desc,
+        x_device.data(), nullptr, nullptr, desc, y_device.data(), nullptr, nullptr, desc, dx_device.data(),
+        parameters, scale_device.data(), bias_device.data(), dscale.data(), dbias.data(), epsilon,
+        mean.data(), inverse.data(), nullptr, nullptr, 0, nullptr, 0));
+  };
+  Buffer x_plain(x), y_plain(x.size()), dx_plain(x.size());
+  train(plain, x_plain, y_plain, dx_plain);
+  for (cudnnDataType_t type : {CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}) {
+    const ChannelsLast last(type);
+    Buffer x_last(x.size()), y_last(x.size()), dx_last(x.size());
+    last.bring(x, x_last);
+    train(last.desc, x_last, y_last, dx_last);
+    if (type == CUDNN_DATA_FLOAT) {
+      EXPECT_EQ(last.fetch(y_last, x.size()), y_plain.get());
+      EXPECT_EQ(last.fetch(dx_last, x.size()), dx_plain.get());
+    } else {
+      expect_close(last.fetch(y_last, x.size()), y_plain.get(), 1.0 / 256);
+      expect_close(last.fetch(dx_last, x.size()), dx_plain.get(), 1.0 / 64);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace softlib
