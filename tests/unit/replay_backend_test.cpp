@@ -1,4 +1,5 @@
 // Execution plans of cuDNN's backend API, kept and executed again: see replay_test::again.
+#include "interpose/backend_shadow.h"
 #include "tests/cudnn_graph.h"
 #include "tests/unit/replay_support.h"
 
@@ -98,6 +99,32 @@ TEST(ReplayBackend, KindAndEffectsFollowFromTheOperation) {
   EXPECT_EQ(effect_on(data, y_count), Effect::read);
   EXPECT_EQ(filter.kind, pooch::OpKind::conv_backward_filter);
   EXPECT_EQ(effect_on(filter, w_count), Effect::overwrite);
+}
+
+TEST(ReplayBackend, APlanOfAnUnknownGraphReadsAndWritesAllThatItsPackPointsInto) {
+  Memory memory;
+  float* const operands[] = {memory.floats(x_count), memory.floats(w_count), memory.floats(y_count)};
+  const std::size_t sizes[] = {x_count, w_count, y_count};
+  for (int i = 0; i < 3; ++i) own(operands[i], sizes[i] * sizeof(float));
+  const auto configuration = std::move(configurations(graph(forward, 1, 0)).front());
+  (void)pooch::interpose::shadow_destroyed(configuration.raw());
+  const Descriptor plan = plan_of(configuration);
+  ops().clear();
+  const Dnn dnn;
+  const Descriptor pack = pack_of({'x', 'w', 'y'}, {operands[0], operands[1] + 2, operands[2]}, nullptr);
+  (void)cudnnBackendExecute(dnn, plan.raw(), pack.raw());
+  ASSERT_EQ(ops().size(), 1U);
+  const KeptOp& op = ops().back();
+  EXPECT_EQ(op.kind, pooch::OpKind::bare_launch);
+  EXPECT_FALSE(op.offered);
+  ASSERT_EQ(op.accesses.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(op.accesses[i].effect, pooch::Effect::read_write);
+    EXPECT_EQ(raw(op.accesses[i].address), reinterpret_cast<std::uintptr_t>(operands[i]));
+    EXPECT_EQ(op.accesses[i].bytes, sizes[i] * sizeof(float));
+  }
+  ops().clear();
+  forget_owned();
 }
 
 TEST(ReplayBackend, ADescriptorThatBecomesSomethingElseTakesItsRecipesAlong) {

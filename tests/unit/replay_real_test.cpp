@@ -14,8 +14,15 @@
 #include <tuple>
 #include <vector>
 
+#include "interpose/backend_graph.h"
 #include "interpose/replay_cublaslt.h"
 #include "interpose/replay_cudnn.h"
+#include "tests/cudnn_graph.h"
+
+// For tests/cudnn_graph.h; all else that it calls are pooch's wrappers.
+extern "C" const char* cudnnGetErrorString(cudnnStatus_t) {
+  return "refused";
+}
 
 namespace {
 
@@ -51,6 +58,30 @@ Shape shape_of(cudnnTensorDescriptor_t tensor) {
             CUDNN_STATUS_SUCCESS);
   EXPECT_EQ(CUDNN(cudnnGetTensorSizeInBytes)(tensor, &shape.bytes), CUDNN_STATUS_SUCCESS);
   return shape;
+}
+
+// By pooch's own wrappers, which are linked into this program.
+TEST(ReplayReal, AGraphIsKnownFromWhatWasSetWhenItsPartsAreGone) {
+  using namespace cudnn_graph;
+  const auto made = [] {
+    const Numbers x{2, 6, 9, 7}, w{4, 3, 3, 2}, y{2, 4, 6, 4};
+    return graph_of(operation(backward_data, tensor('x', x, channels_last_strides(x)),
+                              tensor('w', w, packed_strides(w)), tensor('y', y, packed_strides(y)),
+                              convolution({2, 1}, {2, 2}, {1, 2}), 1, 2));
+  };
+  const Descriptor graph = made();
+  EXPECT_GT(graph.number(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT), 20) << "it is the vendor's";
+  const BackendGraph known = describe_graph(shadow_of(graph.raw()));
+  EXPECT_TRUE(known.known);
+  EXPECT_EQ(known.kind, OpKind::conv_backward_data);
+  EXPECT_EQ(known.window.groups, 2);
+  EXPECT_EQ(known.window.dilation[1], 2);
+  ASSERT_EQ(known.tensors.size(), 3U);
+  for (const BackendTensor& tensor : known.tensors) {
+    EXPECT_EQ(tensor.effect, tensor.uid == 'x' ? Effect::read_write : Effect::read);
+    EXPECT_EQ(tensor.extent.filter, tensor.uid == 'w');
+    EXPECT_TRUE(tensor.extent.known && tensor.extent.dense);
+  }
 }
 
 TEST(ReplayReal, Tensors) {
