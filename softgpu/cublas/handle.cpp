@@ -5,21 +5,6 @@
 
 #include "softgpu/cudart/driver.h"
 
-namespace softgpu::cublas {
-
-cublasStatus_t launched(CUresult result) {
-  switch (result) {
-    case CUDA_SUCCESS:
-      return CUBLAS_STATUS_SUCCESS;
-    case CUDA_ERROR_OUT_OF_MEMORY:
-      return CUBLAS_STATUS_ALLOC_FAILED;
-    default:
-      return CUBLAS_STATUS_EXECUTION_FAILED;
-  }
-}
-
-}  // namespace softgpu::cublas
-
 using namespace softgpu;
 using namespace softgpu::cublas;
 
@@ -178,3 +163,23 @@ SOFTGPU_CUBLAS const char* cublasGetStatusString(cublasStatus_t status) {
   const StatusText* entry = find(status);
   return entry ? entry->text : "unknown status";
 }
+
+// Settings that are only kept.
+#define SOFTGPU_KEPT(name, type, field)                                               \
+  SOFTGPU_CUBLAS cublasStatus_t cublasSet##name(cublasHandle_t handle, type value) {  \
+    if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;                                \
+    handle->field = value;                                                            \
+    return CUBLAS_STATUS_SUCCESS;                                                     \
+  }                                                                                   \
+  SOFTGPU_CUBLAS cublasStatus_t cublasGet##name(cublasHandle_t handle, type* value) { \
+    if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;                                \
+    if (!value) return CUBLAS_STATUS_INVALID_VALUE;                                   \
+    *value = handle->field;                                                           \
+    return CUBLAS_STATUS_SUCCESS;                                                     \
+  }
+SOFTGPU_KEPT(SmCountTarget, int, multiprocessors)
+SOFTGPU_KEPT(EmulationStrategy, cublasEmulationStrategy_t, emulation)
+SOFTGPU_KEPT(EmulationSpecialValuesSupport, cudaEmulationSpecialValuesSupport, special_values)
+SOFTGPU_KEPT(FixedPointEmulationMantissaControl, cudaEmulationMantissaControl, mantissa_control)
+SOFTGPU_KEPT(FixedPointEmulationMaxMantissaBitCount, int, mantissa_bits)
+SOFTGPU_KEPT(FixedPointEmulationMantissaBitOffset, int, mantissa_offset)

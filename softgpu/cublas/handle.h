@@ -15,6 +15,12 @@ struct cublasContext {
   cublasPointerMode_t pointer_mode = CUBLAS_POINTER_MODE_HOST;
   cublasMath_t math_mode = CUBLAS_DEFAULT_MATH;
   cublasAtomicsMode_t atomics_mode = CUBLAS_ATOMICS_NOT_ALLOWED;
+  // Kept for who asks; they change nothing here.
+  int multiprocessors = 0;
+  cublasEmulationStrategy_t emulation = CUBLAS_EMULATION_STRATEGY_DEFAULT;
+  cudaEmulationSpecialValuesSupport special_values = CUDA_EMULATION_SPECIAL_VALUES_SUPPORT_DEFAULT;
+  cudaEmulationMantissaControl mantissa_control = CUDA_EMULATION_MANTISSA_CONTROL_DYNAMIC;
+  int mantissa_bits = 0, mantissa_offset = 0;
   void* own_workspace = nullptr;  // device memory; scalar results pass through its first bytes
   void* workspace = nullptr;      // the program's, where it gave one
   std::size_t workspace_bytes = 0;
