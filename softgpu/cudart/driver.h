@@ -14,61 +14,65 @@ namespace softgpu::cudart {
 enum class Streams : std::uint8_t { legacy, per_thread };
 
 // Base names without "cu"; the ABI that CUDA 13.0 gives them is chosen by cuda.h.
-#define SOFTGPU_DRIVER_FUNCTIONS(X) \
-  X(Init)                           \
-  X(DriverGetVersion)               \
-  X(DeviceGet)                      \
-  X(DeviceGetCount)                 \
-  X(DeviceGetName)                  \
-  X(DeviceGetUuid)                  \
-  X(DeviceTotalMem)                 \
-  X(DeviceGetAttribute)             \
-  X(DeviceGetPCIBusId)              \
-  X(DeviceCanAccessPeer)            \
-  X(DevicePrimaryCtxRetain)         \
-  X(DevicePrimaryCtxReset)          \
-  X(DevicePrimaryCtxSetFlags)       \
-  X(DevicePrimaryCtxGetState)       \
-  X(CtxGetCurrent)                  \
-  X(CtxSetCurrent)                  \
-  X(CtxSynchronize)                 \
-  X(CtxGetLimit)                    \
-  X(CtxSetLimit)                    \
-  X(CtxGetStreamPriorityRange)      \
-  X(MemAlloc)                       \
-  X(MemAllocPitch)                  \
-  X(MemAllocManaged)                \
-  X(MemFree)                        \
-  X(MemHostAlloc)                   \
-  X(MemFreeHost)                    \
-  X(MemHostRegister)                \
-  X(MemHostUnregister)              \
-  X(MemHostGetDevicePointer)        \
-  X(MemHostGetFlags)                \
-  X(MemGetInfo)                     \
-  X(PointerGetAttributes)           \
-  X(StreamCreate)                   \
-  X(StreamCreateWithPriority)       \
-  X(StreamDestroy)                  \
-  X(EventCreate)                    \
-  X(EventDestroy)                   \
-  X(EventQuery)                     \
-  X(EventSynchronize)               \
-  X(EventElapsedTime)               \
-  X(DeviceGetDefaultMemPool)        \
-  X(DeviceGetMemPool)               \
-  X(DeviceSetMemPool)               \
-  X(MemPoolCreate)                  \
-  X(MemPoolDestroy)                 \
-  X(MemPoolTrimTo)                  \
-  X(MemPoolSetAttribute)            \
-  X(MemPoolGetAttribute)            \
-  X(MemPoolSetAccess)               \
-  X(MemPoolGetAccess)               \
-  X(LibraryLoadData)                \
-  X(LibraryUnload)                  \
-  X(LibraryGetKernel)               \
-  X(ProfilerStart)                  \
+#define SOFTGPU_DRIVER_FUNCTIONS(X)                     \
+  X(Init)                                               \
+  X(DriverGetVersion)                                   \
+  X(DeviceGet)                                          \
+  X(DeviceGetCount)                                     \
+  X(DeviceGetName)                                      \
+  X(DeviceGetUuid)                                      \
+  X(DeviceTotalMem)                                     \
+  X(DeviceGetAttribute)                                 \
+  X(DeviceGetPCIBusId)                                  \
+  X(DeviceCanAccessPeer)                                \
+  X(DevicePrimaryCtxRetain)                             \
+  X(DevicePrimaryCtxReset)                              \
+  X(DevicePrimaryCtxSetFlags)                           \
+  X(DevicePrimaryCtxGetState)                           \
+  X(CtxGetCurrent)                                      \
+  X(CtxSetCurrent)                                      \
+  X(CtxSynchronize)                                     \
+  X(CtxGetLimit)                                        \
+  X(CtxSetLimit)                                        \
+  X(CtxGetStreamPriorityRange)                          \
+  X(MemAlloc)                                           \
+  X(MemAllocPitch)                                      \
+  X(MemAllocManaged)                                    \
+  X(MemFree)                                            \
+  X(MemHostAlloc)                                       \
+  X(MemFreeHost)                                        \
+  X(MemHostRegister)                                    \
+  X(MemHostUnregister)                                  \
+  X(MemHostGetDevicePointer)                            \
+  X(MemHostGetFlags)                                    \
+  X(MemGetInfo)                                         \
+  X(PointerGetAttributes)                               \
+  X(StreamCreate)                                       \
+  X(StreamCreateWithPriority)                           \
+  X(StreamDestroy)                                      \
+  X(EventCreate)                                        \
+  X(EventDestroy)                                       \
+  X(EventQuery)                                         \
+  X(EventSynchronize)                                   \
+  X(EventElapsedTime)                                   \
+  X(DeviceGetDefaultMemPool)                            \
+  X(DeviceGetMemPool)                                   \
+  X(DeviceSetMemPool)                                   \
+  X(MemPoolCreate)                                      \
+  X(MemPoolDestroy)                                     \
+  X(MemPoolTrimTo)                                      \
+  X(MemPoolSetAttribute)                                \
+  X(MemPoolGetAttribute)                                \
+  X(MemPoolSetAccess)                                   \
+  X(MemPoolGetAccess)                                   \
+  X(LibraryLoadData)                                    \
+  X(LibraryUnload)                                      \
+  X(LibraryGetKernel)                                   \
+  X(FuncGetAttribute)                                   \
+  X(FuncSetAttribute)                                   \
+  X(OccupancyMaxActiveBlocksPerMultiprocessorWithFlags) \
+  X(ThreadExchangeStreamCaptureMode)                    \
+  X(ProfilerStart)                                      \
   X(ProfilerStop)
 
 // Those with a per-thread twin (_ptds, _ptsz).
@@ -101,7 +105,10 @@ enum class Streams : std::uint8_t { legacy, per_thread };
   X(EventRecord)                           \
   X(EventRecordWithFlags)                  \
   X(LaunchHostFunc)                        \
-  X(LaunchKernel)
+  X(StreamGetCaptureInfo)                  \
+  X(LaunchKernel)                          \
+  X(LaunchKernelEx)                        \
+  X(LaunchCooperativeKernel)
 
 struct DriverTable {
 #define SOFTGPU_SLOT(name) decltype(&cu##name) name = nullptr;

@@ -39,6 +39,20 @@ cudaError_t is_capturing(cudaStream_t stream, cudaStreamCaptureStatus* status, S
   return error;
 }
 
+cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                         cudaGraph_t* graph, const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges,
+                         std::size_t* count, Streams streams) {
+  static_assert(sizeof(cudaGraphEdgeData) == sizeof(CUgraphEdgeData));
+  if (!status) return record(cudaErrorInvalidValue);
+  CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t number = 0;
+  const cudaError_t error = in_context(&DriverTable::StreamGetCaptureInfo, streams, stream, &state, &number,
+                                       graph, nodes, reinterpret_cast<const CUgraphEdgeData**>(edges), count);
+  *status = static_cast<cudaStreamCaptureStatus>(state);
+  if (id) *id = number;
+  return error;
+}
+
 }  // namespace
 
 SOFTGPU_CUDART cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
@@ -101,6 +115,24 @@ SOFTGPU_CUDART cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStream
 }
 SOFTGPU_CUDART cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   return is_capturing(stream, status, Streams::per_thread);
+}
+
+SOFTGPU_CUDART cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                                    unsigned long long* id, cudaGraph_t* graph,
+                                                    const cudaGraphNode_t** nodes,
+                                                    const cudaGraphEdgeData** edges, std::size_t* count) {
+  return capture_info(stream, status, id, graph, nodes, edges, count, Streams::legacy);
+}
+SOFTGPU_CUDART cudaError_t cudaStreamGetCaptureInfo_ptsz(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                                         unsigned long long* id, cudaGraph_t* graph,
+                                                         const cudaGraphNode_t** nodes,
+                                                         const cudaGraphEdgeData** edges,
+                                                         std::size_t* count) {
+  return capture_info(stream, status, id, graph, nodes, edges, count, Streams::per_thread);
+}
+SOFTGPU_CUDART cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  return in_context(&DriverTable::ThreadExchangeStreamCaptureMode, Streams::legacy,
+                    reinterpret_cast<CUstreamCaptureMode*>(mode));
 }
 
 SOFTGPU_CUDART cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "softgpu/driver/api.h"
+#include "softgpu/driver/device_code.h"
 
 using namespace softgpu;
 
@@ -81,6 +82,12 @@ std::uint64_t indirect(const std::vector<Touch>& touches, const std::vector<std:
          static_cast<std::uint64_t>(std::count_if(touches.begin(), touches.end(), points_into));
 }
 
+std::uint64_t threads_of(const Grid& g) {
+  std::uint64_t threads = 1;
+  for (int i = 0; i < 3; ++i) threads *= std::uint64_t{g.grid[i]} * g.block[i];
+  return threads;
+}
+
 void note(const Call& call, const char* kernel, const Grid& g, Work& work) {
   WorkActivity activity = call.activity(activity_kernels);
   activity.name = kernel;
@@ -100,12 +107,16 @@ CUresult launch(const char* name, bool per_thread, CUfunction function, const Gr
   auto parameters = std::make_shared<Parameters>();
   if (!grid_fits(grid) || !copy_parameters(*kernel, params, extra, *parameters))
     return CUDA_ERROR_INVALID_VALUE;
-  if (kernel->entry == nullptr) {
+  if (kernel->entry == nullptr && m.compute()) {
     fmt::print(stderr, "softgpu: no host function for the kernel {} with its parameters\n", kernel->name);
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   Footprint footprint;
-  kernel->entry->footprint(parameters->pointers.data(), footprint);
+  if (kernel->entry != nullptr) {
+    kernel->entry->footprint(parameters->pointers.data(), footprint);
+  } else {
+    device_code_footprint(m, *kernel, parameters->pointers.data(), threads_of(grid), footprint);
+  }
   Work work = call.work();
   work.by.name = kernel->name;
   work.engine = Engine::compute;

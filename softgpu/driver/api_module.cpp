@@ -1,4 +1,6 @@
 // Libraries, modules, kernels and functions: handles over loaded images.
+#include <algorithm>
+
 #include "softgpu/driver/api.h"
 
 using namespace softgpu;
@@ -225,6 +227,25 @@ SOFTGPU_EXPORT(cuFuncGetModule)(CUmodule* out, CUfunction function) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = reinterpret_cast<CUmodule>(kernel->library);
   return CUDA_SUCCESS;
+}
+
+// Blocks of so many threads that a multiprocessor holds; registers are no limit here.
+SOFTGPU_EXPORT(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)
+(int* blocks, CUfunction function, int block_threads, size_t shared_bytes, unsigned) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  if (m.modules.kernel(function) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (blocks == nullptr || block_threads <= 0) return CUDA_ERROR_INVALID_VALUE;
+  constexpr int warp = 32, most_threads = 2048, most_blocks = 32;
+  constexpr std::size_t most_shared = 98304;
+  const int rounded = (block_threads + warp - 1) / warp * warp;
+  const int by_shared = shared_bytes == 0 ? most_blocks : static_cast<int>(most_shared / shared_bytes);
+  *blocks = std::min({most_blocks, most_threads / rounded, by_shared});
+  return CUDA_SUCCESS;
+}
+SOFTGPU_EXPORT(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+(int* blocks, CUfunction function, int block_threads, size_t shared_bytes) {
+  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_threads, shared_bytes,
+                                                              CU_OCCUPANCY_DEFAULT);
 }
 
 SOFTGPU_EXPORT(cuFuncSetCacheConfig)(CUfunction function, CUfunc_cache) {

@@ -106,7 +106,8 @@ bool Checker::read_touch(const Touch& touch, const Access& by, const VectorClock
   Fault fault;
   if (!resolve(touch.address, touch.bytes, false, spans_, fault)) return report(fault, "reads", by, true);
   for (const Span& span : spans_) {
-    if (const auto hole = span.shadow->first_unwritten(span.begin, span.end)) {
+    const auto hole = content_known_ ? span.shadow->first_unwritten(span.begin, span.end) : std::nullopt;
+    if (hole) {
       const std::uint64_t address = span.address + (hole->begin - span.begin);
       violations_.add(
           Violation{
@@ -131,11 +132,12 @@ bool Checker::write_touch(std::uint64_t address, std::uint64_t bytes, const Acce
 
 bool Checker::kernel(const std::vector<Touch>& touches, const Access& by, const VectorClock& clock) {
   for (const Touch& touch : touches) {
+    if (touch.kind == TouchKind::unknown) content_known_ = false;
     if (touch.bytes > 0 && touch.kind != TouchKind::write && !read_touch(touch, by, clock)) return false;
   }
   for (const Touch& touch : touches) {
-    if (touch.bytes > 0 && touch.kind != TouchKind::read &&
-        !write_touch(touch.address, touch.bytes, by, clock)) {
+    const bool writes = touch.kind == TouchKind::write || touch.kind == TouchKind::read_write;
+    if (touch.bytes > 0 && writes && !write_touch(touch.address, touch.bytes, by, clock)) {
       return false;
     }
   }

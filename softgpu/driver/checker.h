@@ -71,7 +71,8 @@ class Checker {
   Shadow device_shadow_{false};
   // A program may write page-locked memory itself, unseen.
   Shadow host_shadow_{true};
-  std::vector<Span> spans_;  // scratch
+  bool content_known_ = true;  // every write so far was of known bytes
+  std::vector<Span> spans_;    // scratch
 };
 
 }  // namespace softgpu

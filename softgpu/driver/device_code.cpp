@@ -1,0 +1,50 @@
+#include "softgpu/driver/device_code.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace softgpu {
+namespace {
+
+constexpr std::uint64_t bytes_per_thread = 32;
+
+// The end of the memory that goes on without a gap: an allocation may be made of several mappings.
+std::uint64_t end_of_memory(AddressMap& addresses, Object* object, std::uint64_t enough) {
+  while (object->kind == ObjectKind::mapping && object->end() < enough) {
+    Object* const next = addresses.after(*object);
+    if (next == nullptr || next->kind != ObjectKind::mapping) break;
+    object = next;
+  }
+  return object->end();
+}
+
+void touch_word(AddressMap& addresses, std::uint64_t word, bool must_reach, std::uint64_t threads,
+                Footprint& out) {
+  if (Object* const object = addresses.find(word)) {
+    const std::uint64_t moved = threads * bytes_per_thread;
+    out.touches.push_back({word, object->end() - word, TouchKind::unknown});
+    out.bytes += static_cast<double>(std::min(moved, end_of_memory(addresses, object, word + moved) - word));
+  } else if (must_reach && addresses.tombstone(word) != nullptr) {
+    out.touches.push_back({word, 1, TouchKind::unknown});  // the checker says what became of it
+  }
+}
+
+}  // namespace
+
+void device_code_footprint(Machine& machine, const Kernel& kernel, const void* const* params,
+                           std::uint64_t threads, Footprint& out) {
+  constexpr std::uint32_t word_bytes = sizeof(std::uint64_t);
+  for (std::size_t i = 0; i < kernel.params.size(); ++i) {
+    const std::uint32_t bytes = kernel.params[i].bytes;
+    const auto* const at = static_cast<const std::byte*>(params[i]);
+    // Words lie at multiples of 8 of the packed form.
+    for (std::uint32_t offset = (0 - kernel.params[i].offset) % word_bytes; offset + word_bytes <= bytes;
+         offset += word_bytes) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, at + offset, word_bytes);
+      touch_word(machine.addresses, word, bytes == word_bytes, threads, out);
+    }
+  }
+}
+
+}  // namespace softgpu

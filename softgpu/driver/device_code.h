@@ -1,0 +1,18 @@
+// What a launch of a GPU's own code does to memory, as far as its parameters tell.
+//
+// The code is not run. Every word of its parameters that is an address of memory counts as one operand, and
+// the kernel's time is that of moving 32 bytes per thread and operand (eight floats, as elementwise kernels
+// do), though never past the memory that is there. What it accesses is checked from the address to the end of
+// the allocation or mapping. A parameter that is one word must be null or reach memory that is there; words
+// of larger parameters count only where they do, since unused places of a table hold anything.
+#pragma once
+
+#include "softgpu/driver/machine.h"
+
+namespace softgpu {
+
+// `params[i]` points to parameter i; `threads`: of the whole grid.
+void device_code_footprint(Machine& machine, const Kernel& kernel, const void* const* params,
+                           std::uint64_t threads, Footprint& out);
+
+}  // namespace softgpu
