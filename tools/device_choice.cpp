@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::string_view prefix = "soft:";
 constexpr std::string_view memory_key = "memory=";
+// Last to first. The driver is no program's own.
+constexpr std::string_view preloaded[] = {"libsoftgpu_absent.so", "libcupti.so.13", "libcudnn.so.9",
+                                          "libcublasLt.so.13", "libcublas.so.13", "libcudart.so.13"};
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -54,6 +57,13 @@ Result<std::uint64_t> model_host_bytes(const SoftDevice& device,
   if (model.is_object() && model.contains("host_bytes") && model["host_bytes"].is_number_unsigned())
     return model["host_bytes"].get<std::uint64_t>();
   return Error{ErrorCode::invalid_argument, fmt::format("{}: no host_bytes", path.string())};
+}
+
+void use_soft_device(const SoftDevice& device, const std::filesystem::path& softgpu_folder,
+                     Environment& environment) {
+  environment.set("SOFTGPU_DEVICE", device.to_string());
+  environment.put_first("LD_LIBRARY_PATH", softgpu_folder.string());
+  for (const std::string_view library : preloaded) environment.preload((softgpu_folder / library).string());
 }
 
 Result<std::optional<SoftDevice>> parse_device(std::string_view text,

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/result.h"
+#include "environment.h"
 
 namespace pooch::tools {
 
@@ -23,6 +24,12 @@ struct SoftDevice {
 // Host memory of the model's machine, in bytes: what a timing run may page-lock, since it touches none of it.
 // Error: invalid_argument, the file that cannot be read.
 Result<std::uint64_t> model_host_bytes(const SoftDevice& device, const std::filesystem::path& softgpu_folder);
+
+// Makes programs find the software GPU in `softgpu_folder`: by LD_LIBRARY_PATH, and by LD_PRELOAD those of
+// its libraries that a program may bring itself, as PyTorch's wheels do: their DT_RPATH goes before
+// LD_LIBRARY_PATH, but a library that is already loaded under the same SONAME goes before both.
+void use_soft_device(const SoftDevice& device, const std::filesystem::path& softgpu_folder,
+                     Environment& environment);
 
 // "real" gives nothing. Otherwise "soft:MODEL[:compute|timing][:memory=SIZE]", where `softgpu_folder` has
 // models/MODEL.json. Errors: invalid_argument, "'text': " and what is accepted.

@@ -106,10 +106,7 @@ int doctor_command(const DoctorOptions& options) {
   }
   const bool software = device->has_value();
   Environment environment = Environment::current();
-  if (software) {
-    environment.set("SOFTGPU_DEVICE", (*device)->to_string());
-    environment.put_first("LD_LIBRARY_PATH", install.softgpu_folder.string());
-  }
+  if (software) use_soft_device(**device, install.softgpu_folder, environment);
   Findings all{look_at_settings(), look_at_library(install)};
   const bool preloaded = all.back().level == Level::ok;
   if (preloaded) environment.preload(install.library->string());

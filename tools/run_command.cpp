@@ -70,13 +70,20 @@ std::optional<Refusal> host_memory_of_model(const SoftDevice& device, const Inst
   return {};
 }
 
+std::optional<Refusal> check_preload(const std::string& path) {
+  if (path.find_first_of(": ") == std::string::npos) return {};
+  return Refusal{
+      exit_failed,
+      fmt::format("LD_PRELOAD cannot carry '{}': move it to a path without spaces and colons", path)};
+}
+
 std::optional<Refusal> choose_device(const RunOptions& options, const Install& install,
                                      Environment& environment) {
   const auto device = parse_device(options.device, install.softgpu_folder);
   if (!device) return Refusal{exit_bad_usage, "--device " + device.error().message};
   if (*device) {
-    environment.set("SOFTGPU_DEVICE", (*device)->to_string());
-    environment.put_first("LD_LIBRARY_PATH", install.softgpu_folder.string());
+    if (const auto refusal = check_preload(install.softgpu_folder.string())) return refusal;
+    use_soft_device(**device, install.softgpu_folder, environment);
     if (options.seed) environment.set("SOFTGPU_SEED", std::to_string(*options.seed));
     // Its OpenMP threads wait between kernels; spinning there takes the cores from everybody else.
     if (environment.find("OMP_WAIT_POLICY") == nullptr) environment.set("OMP_WAIT_POLICY", "passive");
@@ -100,11 +107,7 @@ std::optional<Refusal> preload(const Install& install, Environment& environment)
                    "libpooch.so is neither in ../interpose nor in ../lib/pooch beside this program"};
   }
   const std::string path = install.library->string();
-  if (path.find_first_of(": ") != std::string::npos) {
-    return Refusal{
-        exit_failed,
-        fmt::format("LD_PRELOAD cannot carry '{}': move it to a path without spaces and colons", path)};
-  }
+  if (const auto refusal = check_preload(path)) return refusal;
   environment.preload(path);
   return {};
 }
