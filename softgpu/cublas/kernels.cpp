@@ -1,6 +1,7 @@
 #include <iterator>
 
 #include "softgpu/cublas/matrix.h"
+#include "softgpu/cublas/mixed.h"
 #include "softgpu/cublas/rotation.h"
 #include "softgpu/cublas/vector.h"
 
@@ -20,6 +21,7 @@ KernelLibrary& kernels() {
       kernel_entry<Rotate<float>>(),       kernel_entry<Rotate<double>>(),
       kernel_entry<MakeRotation<float>>(), kernel_entry<MakeRotation<double>>(),
       kernel_entry<Reduce<float>>(),       kernel_entry<Reduce<double>>(),
+      kernel_entry<MixedGemm>(),
   };
   static constexpr Image image{.count = std::size(entries), .kernels = entries};
   static auto* const library = new KernelLibrary(image);  // outlives every user

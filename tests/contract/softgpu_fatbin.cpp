@@ -74,8 +74,8 @@ TEST(SoftgpuFatbin, ADeviceWithoutCodeOfItsOwnTakesTheNearest) {
   ON_DEVICE("p100-pcie3:timing", "", expect_kernels("zstd.fatbin"););
 }
 
-TEST(SoftgpuFatbin, ALaunchWithoutAHostFunctionSaysWhichKernel) {
-  ON_DEVICE("h200:timing", "no host function for the kernel none", {
+TEST(SoftgpuFatbin, ALaunchWithoutAHostFunctionSaysWhichKernelWhereThereIsSomethingToCompute) {
+  ON_DEVICE("h200:compute:memory=64MiB", "no host function for the kernel none", {
     const std::string code = contents("plain.cubin");
     CUlibrary from = nullptr;
     CUkernel kernel = nullptr;
@@ -84,6 +84,82 @@ TEST(SoftgpuFatbin, ALaunchWithoutAHostFunctionSaysWhichKernel) {
     EXPECT_EQ(
         cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
         CUDA_ERROR_NOT_SUPPORTED);
+  });
+}
+
+// scale(float* out, const float* in, int count, float by) of kernels.cu
+CUresult launch_scale(CUdeviceptr out, CUdeviceptr in, unsigned blocks, CUstream stream) {
+  static const std::string code = contents("plain.cubin");
+  static const CUkernel kernel = [] {
+    CUlibrary from = nullptr;
+    CUkernel found = nullptr;
+    EXPECT_EQ(cuLibraryLoadData(&from, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cuLibraryGetKernel(&found, from, "_Z5scaleIfEvPT_PKS0_iS0_"), CUDA_SUCCESS);
+    return found;
+  }();
+  int count = 1;
+  float by = 2;
+  void* params[] = {&out, &in, &count, &by};
+  return cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), blocks, 1, 1, 256, 1, 1, 0, stream, params,
+                        nullptr);
+}
+
+TEST(SoftgpuDeviceCode, CostsByItsThreadsAndOperandsAndNotByTheAllocation) {
+  ON_DEVICE("h200:timing", "", {
+    const CUstream stream = new_stream();
+    const CUevent begin = new_event();
+    const CUevent end = new_event();
+    const auto milliseconds = [&](std::size_t bytes, unsigned blocks) {
+      const CUdeviceptr out = allocate(bytes);
+      const CUdeviceptr in = allocate(bytes);
+      float taken = 0;
+      EXPECT_EQ(launch_scale(out, in, blocks, stream), CUDA_SUCCESS);
+      EXPECT_EQ(cuEventRecord(begin, stream), CUDA_SUCCESS);
+      EXPECT_EQ(launch_scale(out, in, blocks, stream), CUDA_SUCCESS);
+      EXPECT_EQ(cuEventRecord(end, stream), CUDA_SUCCESS);
+      EXPECT_EQ(cuEventSynchronize(end), CUDA_SUCCESS);
+      EXPECT_EQ(cuEventElapsedTime(&taken, begin, end), CUDA_SUCCESS);
+      return taken;
+    };
+    // 2^17 blocks of 256 threads, 32 bytes each, twice: 2 GiB at 3936 GB/s.
+    EXPECT_NEAR(milliseconds(std::size_t{2} << 30, 1U << 17), 0.547, 0.01);
+    EXPECT_NEAR(milliseconds(std::size_t{1} << 30, 1U << 17), 0.547, 0.01);
+    // Not more than there is.
+    EXPECT_NEAR(milliseconds(std::size_t{512} << 20, 1U << 17), 0.274, 0.01);
+  });
+}
+
+TEST(SoftgpuDeviceCode, AnOperandThatIsGoneIsReported) {
+  ON_DEVICE("h200:timing", "freed: op A \\(_Z5scaleIfEvPT_PKS0_iS0_", {
+    const CUdeviceptr out = allocate(4 * MiB);
+    const CUdeviceptr in = allocate(4 * MiB);
+    EXPECT_EQ(launch_scale(out, in, 1, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFree(in), CUDA_SUCCESS);
+    EXPECT_EQ(launch_scale(out, in, 1, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  });
+}
+
+TEST(SoftgpuDeviceCode, MemoryThatMovesUnderALaunchIsARace) {
+  ON_DEVICE("h200:timing", "race: ", {
+    const CUdeviceptr out = allocate(4 * MiB);
+    const CUdeviceptr in = allocate(4 * MiB);
+    const CUstream first = new_stream();
+    const CUstream second = new_stream();
+    EXPECT_EQ(launch_scale(out, in, 1, first), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemsetD8Async(in, 0, 4 * MiB, second), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  });
+}
+
+TEST(SoftgpuDeviceCode, TwoLaunchesAloneAreNoRaceAndWhatTheyMayHaveWrittenCanBeRead) {
+  ON_DEVICE("h200:timing", "", {
+    const CUdeviceptr out = allocate(4 * MiB);
+    const CUdeviceptr in = allocate(4 * MiB);
+    EXPECT_EQ(launch_scale(out, in, 1, new_stream()), CUDA_SUCCESS);
+    EXPECT_EQ(launch_scale(out, in, 1, new_stream()), CUDA_SUCCESS);
+    EXPECT_EQ(read(out, MiB), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
   });
 }
 
