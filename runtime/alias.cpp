@@ -144,6 +144,7 @@ Status AliasMode::save_and_unmap(std::unique_lock<std::mutex>& lock) {
     marks.add(chunk->uses);
   }
   if (const auto waited = await(device_, order_, marks, lock); !waited) return waited;
+  std::vector<Chunk*> gone;
   for (Chunk* chunk : leaving) {
     if (chunk->pins > 0 || (chunk->live && !chunk->host_valid && chunk->state == ChunkState::resident))
       return Error{ErrorCode::out_of_memory, "another thread has used a chunk meanwhile"};
@@ -151,8 +152,9 @@ Status AliasMode::save_and_unmap(std::unique_lock<std::mutex>& lock) {
     const auto finished = order_.finished(chunk->uses);
     if (!finished) return finished.error();
     if (!*finished) return Error{ErrorCode::out_of_memory, "another thread has used a chunk meanwhile"};
-    if (const auto gone = residency_.finish_eviction(*chunk); !gone) return gone;
+    gone.push_back(chunk);
   }
+  if (const auto done = residency_.finish_evictions(std::move(gone)); !done) return done;
   departures_.forget_all();
   return Done{};
 }

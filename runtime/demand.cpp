@@ -64,12 +64,11 @@ Result<bool> Demand::round(std::uint64_t bytes, std::uint64_t op, std::unique_lo
     if (*begun) marks.add(chunk->uses);
   }
   if (outcome) outcome = await(device_, order_, marks, lock);
-  for (Chunk* chunk : victims_) {
-    if (!outcome) break;
-    // Somebody may have taken it back meanwhile.
-    if (chunk->state != ChunkState::evicting || chunk->pins > 0) continue;
-    outcome = residency_.finish_eviction(*chunk);
-  }
+  // Somebody may have taken some back meanwhile.
+  std::vector<Chunk*> gone;
+  for (Chunk* chunk : victims_)
+    if (chunk->state == ChunkState::evicting && chunk->pins == 0) gone.push_back(chunk);
+  if (outcome) outcome = residency_.finish_evictions(std::move(gone));
   moving_ = false;
   moved_.notify_all();
   if (!outcome) return outcome.error();

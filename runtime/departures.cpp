@@ -15,7 +15,9 @@ void Departures::forget(const Range& range) {
 // Whatever has finished, wherever it stands: dead content need not wait behind copies.
 Status Departures::take_finished(std::uint64_t bytes) {
   unfinished_.clear();
-  for (auto it = leaving_.begin(); it != leaving_.end() && pool_.available() < bytes;) {
+  going_.clear();
+  std::uint64_t coming = pool_.available();
+  for (auto it = leaving_.begin(); it != leaving_.end() && coming < bytes;) {
     Chunk& chunk = **it;
     // Taken back meanwhile, or in the middle of a call that blocks.
     if (chunk.state != ChunkState::evicting || chunk.pins > 0) {
@@ -29,9 +31,10 @@ Status Departures::take_finished(std::uint64_t bytes) {
       continue;
     }
     it = leaving_.erase(it);
-    if (const auto gone = residency_.finish_eviction(chunk); !gone) return gone;
+    coming += chunk.bytes;
+    going_.push_back(&chunk);
   }
-  return Done{};
+  return residency_.finish_evictions(going_);
 }
 
 Status Departures::take_matching(const std::vector<ChunkUse>& uses) {
@@ -42,6 +45,7 @@ Status Departures::take_matching(const std::vector<ChunkUse>& uses) {
   std::size_t lacking = 0;
   for (auto& [bytes, count] : lacking_) lacking += count -= std::min(count, pool_.free_handles(bytes));
   unfinished_.clear();
+  going_.clear();
   for (auto it = leaving_.begin(); it != leaving_.end() && lacking > 0;) {
     Chunk& chunk = **it;
     const auto wanted = lacking_.find(chunk.bytes);
@@ -57,11 +61,11 @@ Status Departures::take_matching(const std::vector<ChunkUse>& uses) {
       continue;
     }
     it = leaving_.erase(it);
-    if (const auto gone = residency_.finish_eviction(chunk); !gone) return gone;
+    going_.push_back(&chunk);
     --wanted->second;
     --lacking;
   }
-  return Done{};
+  return residency_.finish_evictions(going_);
 }
 
 // Asks the driver once per stream for what is behind something that has not finished.

@@ -197,7 +197,7 @@ Status Residency::map(const Chunk& chunk, const Pieces& pieces) {
   Address at = chunk.address;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (const auto mapped = device_.map(at, pieces[i].bytes, pieces[i].handle); !mapped) {
-      (void)unmap(chunk, std::span(pieces).first(i));
+      (void)unmap(chunk.address, at - chunk.address, std::span(pieces).first(i));
       return mapped;
     }
     at = at + pieces[i].bytes;
@@ -205,9 +205,15 @@ Status Residency::map(const Chunk& chunk, const Pieces& pieces) {
   return Done{};
 }
 
-// One call per mapping: whether the driver would take several at once is not said anywhere.
-Status Residency::unmap(const Chunk& chunk, std::span<const Piece> pieces) {
-  Address at = chunk.address;
+// One call for neighbours, as NVIDIA's sample vectorAddMMAP does it; the documentation speaks of whole mappings
+// and does not say how many. A driver that takes one only is asked for one at a time.
+Status Residency::unmap(Address at, std::uint64_t bytes, std::span<const Piece> pieces) {
+  if (pieces.empty()) return Done{};
+  if (unmaps_runs_ || pieces.size() == 1) {
+    const auto unmapped = device_.unmap(at, bytes);
+    if (unmapped || pieces.size() == 1) return unmapped;
+    unmaps_runs_ = false;
+  }
   for (const Piece& piece : pieces) {
     if (const auto unmapped = device_.unmap(at, piece.bytes); !unmapped) return unmapped;
     at = at + piece.bytes;
@@ -229,7 +235,7 @@ Status Residency::back(Chunk& chunk) {
 
 // Undoes `back`: nothing has used the mapping yet.
 void Residency::unback(Chunk& chunk) {
-  (void)unmap(chunk, chunk.pieces);
+  (void)unmap(chunk.address, chunk.bytes, chunk.pieces);
   pool_.give_back(std::exchange(chunk.pieces, {}));
   remove_mapped(chunk);
 }
@@ -322,15 +328,31 @@ static ChunkState away(const Chunk& chunk) {
   return chunk.host_valid ? ChunkState::evicted : ChunkState::dropped;
 }
 
-Status Residency::finish_eviction(Chunk& chunk) {
-  if (const auto unmapped = unmap(chunk, chunk.pieces); !unmapped) return unmapped.error();
-  pool_.give_back(std::exchange(chunk.pieces, {}));
-  remove_mapped(chunk);
-  if (chunk.live) ++evictions_;
-  chunk.state = away(chunk);
-  chunk.stale = false;
-  chunk.uses.clear();
-  chunk.before.clear();
+Status Residency::finish_evictions(std::vector<Chunk*> chunks) {
+  std::sort(chunks.begin(), chunks.end(),
+            [](const Chunk* a, const Chunk* b) { return a->address < b->address; });
+  chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
+  for (auto first = chunks.begin(); first != chunks.end();) {
+    const Address start = (*first)->address;
+    Address end = start;
+    Pieces pieces;
+    auto next = first;
+    for (; next != chunks.end() && (*next)->address == end; ++next) {
+      end = end + (*next)->bytes;
+      pieces.insert(pieces.end(), (*next)->pieces.begin(), (*next)->pieces.end());
+    }
+    if (const auto unmapped = unmap(start, end - start, pieces); !unmapped) return unmapped.error();
+    for (; first != next; ++first) {
+      Chunk& chunk = **first;
+      pool_.give_back(std::exchange(chunk.pieces, {}));
+      remove_mapped(chunk);
+      if (chunk.live) ++evictions_;
+      chunk.state = away(chunk);
+      chunk.stale = false;
+      chunk.uses.clear();
+      chunk.before.clear();
+    }
+  }
   return Done{};
 }
 
@@ -352,7 +374,7 @@ Status Residency::unmap_from_frame(Chunk& chunk) {
     add_mapped(chunk);
     return Done{};
   }
-  if (const auto unmapped = unmap(chunk, frame.pieces); !unmapped) return unmapped.error();
+  if (const auto unmapped = unmap(chunk.address, chunk.bytes, frame.pieces); !unmapped) return unmapped.error();
   chunk.state = away(chunk);
   chunk.stale = chunk.expendable = false;
   chunk.uses.clear();

@@ -140,7 +140,9 @@ class Residency {
   // The content may be lost: it will be made again.
   void begin_drop(Chunk& chunk);
   // Unmaps a chunk whose uses are all finished. It is then evicted, dropped or unbacked.
-  Status finish_eviction(Chunk& chunk);
+  Status finish_eviction(Chunk& chunk) { return finish_evictions({&chunk}); }
+  // Of several, one of them perhaps twice, with one call for neighbours. Where one fails, those behind it are as they were.
+  Status finish_evictions(std::vector<Chunk*> chunks);
   // Copies live content to the host where it is not there yet. Error out_of_memory: no room for it there.
   Status save(Chunk& chunk);
   // Brings stale content back, after everything that the chunk's use must follow.
@@ -165,7 +167,8 @@ class Residency {
 
  private:
   Status map(const Chunk& chunk, const Pieces& pieces);
-  Status unmap(const Chunk& chunk, std::span<const Piece> pieces);
+  // `bytes` from `at`, mapped by these pieces one behind the other.
+  Status unmap(Address at, std::uint64_t bytes, std::span<const Piece> pieces);
   Status back(Chunk& chunk);
   void unback(Chunk& chunk);
   Trace::Number begin_slice(TraceTrack track, const Chunk& chunk, StreamIndex stream);
@@ -182,6 +185,7 @@ class Residency {
   std::vector<Chunk*> mapped_;
   std::vector<Chunk*> fresh_;  // mapped by the running make_resident; reused storage
   std::uint64_t evictions_ = 0;
+  bool unmaps_runs_ = true;  // the driver takes several mappings at once
   Trace* trace_ = nullptr;
 };
 

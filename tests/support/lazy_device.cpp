@@ -139,11 +139,16 @@ Status LazyDevice::set_access(Address at, std::uint64_t bytes) {
 
 Status LazyDevice::unmap(Address at, std::uint64_t bytes) {
   const Lock lock(mutex_);
-  const auto found = mappings_.find(at);
-  if (found == mappings_.end() || found->second.bytes != bytes)
-    return complain("unmap of a part of a mapping");
-  --physical_.at(found->second.handle).mappings;
-  mappings_.erase(found);
+  const Address end = at + bytes;
+  const auto first = mappings_.find(at);
+  auto last = first;
+  for (Address next = at; next < end; next = next + last++->second.bytes)
+    if (last == mappings_.end() || last->first != next || next + last->second.bytes > end)
+      return complain("unmap of a part of a mapping");
+  if (one_by_one_ && std::distance(first, last) > 1) return Error{ErrorCode::internal, "one mapping at a time"};
+  ++unmaps_;
+  for (auto each = first; each != last; ++each) --physical_.at(each->second.handle).mappings;
+  mappings_.erase(first, last);
   return Done{};
 }
 

@@ -34,6 +34,9 @@ class LazyDevice : public Device {
   std::uint64_t created_bytes() const { return created_; }
   std::uint64_t peak_bytes() const { return peak_; }
   std::uint64_t waits() const { return waits_; }  // calls of wait()
+  std::uint64_t unmaps() const { return unmaps_; }
+  // A driver that takes no more than one mapping per call.
+  void unmap_one_by_one() { one_by_one_ = true; }
   std::size_t events() const { return events_.size(); }
 
   Result<std::uint64_t> free_bytes() override;
@@ -101,7 +104,8 @@ class LazyDevice : public Device {
   std::map<Address, Mapping> mappings_;
   std::map<PhysicalHandle, Physical> physical_;
   std::map<std::byte*, std::vector<std::byte>> host_;
-  std::uint64_t created_ = 0, peak_ = 0, waits_ = 0, outside_ = 0;
+  bool one_by_one_ = false;
+  std::uint64_t unmaps_ = 0, created_ = 0, peak_ = 0, waits_ = 0, outside_ = 0;
   std::vector<std::string> complaints_;
 };
 
