@@ -2,9 +2,10 @@
 //
 // The code is not run. Every word of its parameters that is an address of memory counts as one operand, and
 // the kernel's time is that of moving 32 bytes per thread and operand (eight floats, as elementwise kernels
-// do), though never past the memory that is there. What it accesses is checked from the address to the end of
-// the allocation or mapping. A parameter that is one word must be null or reach memory that is there; words
-// of larger parameters count only where they do, since unused places of a table hold anything.
+// do), though never past the memory that is there. A parameter that is one word must be null or reach memory
+// that is there. Of parameters up to 64 bytes what they reach is checked for races, from the address to the
+// end of the allocation or mapping. Larger ones are tables and closures whose unused places hold anything,
+// memory long given back too: they only cost time.
 #pragma once
 
 #include "softgpu/driver/machine.h"

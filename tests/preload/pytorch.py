@@ -1,0 +1,82 @@
+"""PyTorch's public wheel on the software GPU, without pooch and under it: nothing in the programs knows of either.
+
+usage: pytorch.py BUILD_FOLDER SOURCE_ROOT PYTHON
+
+PYTHON has torch and torchvision for CUDA 13. Timing mode: what tensors hold is not computed, and the device checks that
+every operand is there and that nothing races.
+"""
+import pathlib
+import sys
+import unittest
+
+from runs import MIB, run
+
+SOURCE, PYTHON = pathlib.Path(sys.argv[2]), sys.argv[3]
+DEVICE = "soft:h200:timing"
+GIB = MIB << 10
+# Each tensor an allocation of its own, and convolutions by cuDNN's older API.
+SETTINGS = {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync", "TORCH_CUDNN_V8_API_DISABLED": "1"}
+ASK = """
+import torch
+assert torch.cuda.is_available() and torch.cuda.device_count() == 1
+print(torch.cuda.get_device_name(), torch.cuda.get_device_capability())
+x = torch.ones(1000, device="cuda")
+assert torch.cuda.memory_allocated() >= 4000
+free, total = torch.cuda.mem_get_info()
+assert 0 < free <= total
+print(x.cpu().shape)
+"""
+FORK = """
+import torch, torch.utils.data as data
+torch.zeros(1, device="cuda")
+for batch in data.DataLoader(torch.arange(64.0), batch_size=16, num_workers=2, pin_memory=True):
+    print(float(batch.sum()), batch.cuda(non_blocking=True).shape)
+"""
+
+
+class PyTorch(unittest.TestCase):
+    def program(self, name, *options, pooch=("--no-pooch",), env=SETTINGS):
+        done = run(DEVICE, [PYTHON, SOURCE / "examples/pytorch" / name, *options], *pooch, env=env, timeout=400)
+        self.assertEqual(done.status, 0, done.err)
+        self.assertEqual(done.device["violations"], [])
+        self.assertNotIn("not there", done.err)
+        return done
+
+    def code(self, text, *pooch):
+        done = run(DEVICE, [PYTHON, "-c", text], *pooch)
+        self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
+        return done.out.splitlines()
+
+    def test_the_device_is_found_with_and_without_pooch(self):
+        for pooch in ((), ("--no-pooch",)):
+            self.assertEqual(self.code(ASK, *pooch), ["NVIDIA H200 (9, 0)", "torch.Size([1000])"])
+
+    def test_a_loader_with_worker_processes_feeds_the_device(self):
+        self.assertEqual(self.code(FORK),
+                         [f"{sum(range(start, start + 16)):.1f} torch.Size([16])" for start in range(0, 64, 16)])
+
+    def test_resnet50_runs_in_core(self):
+        done = self.program("resnet50.py", "--batch", 32, "--iterations", 2)
+        self.assertEqual(len(done.out.splitlines()), 2)
+
+    def test_resnet50_of_batch_640_trains_under_16_gib(self):
+        done = self.program("resnet50.py", "--batch", 640, "--iterations", 4, pooch=("--memory", "16GiB"))
+        self.assertGreater(done.summary["need_bytes"], 45 * GIB)
+        self.assertLessEqual(done.summary["peak_device_bytes"], 16 * GIB)
+        self.assertLessEqual(done.device["peak_bytes"], 16 * GIB)
+
+    def test_a_small_gpt_trains_under_a_third_of_its_need(self):
+        # With a vocabulary of 50304 the loss alone has a third of it all at once.
+        options = ("gpt.py", "--layers", 12, "--width", 768, "--vocabulary", 8192, "--iterations", 4)
+        need = self.program(*options, pooch=()).summary["need_bytes"]
+        self.assertGreater(need, 6 * GIB)
+        done = self.program(*options, pooch=("--memory", f"{need // 3}"))
+        self.assertLessEqual(done.device["peak_bytes"], need // 3)
+
+    def test_a_small_gpt_trains_from_the_native_allocator(self):
+        self.program("gpt.py", "--layers", 4, "--batch", 2, "--iterations", 3, "--optimizer", "sgd",
+                     pooch=("--memory", "2GiB"), env=SETTINGS | {"PYTORCH_ALLOC_CONF": "backend:native"})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
