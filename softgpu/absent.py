@@ -1,4 +1,4 @@
-"""Writes the C++ source of libsoftgpu_absent.so: what the vendor's libraries export, whether it is written here or not.
+"""Writes the C++ source of libsoftgpu_absent.so.1: what the vendor's libraries export, whether it is written here or not.
 
 usage: absent.py OUTPUT (LIST STATUS)...
 

@@ -15,8 +15,8 @@ namespace {
 constexpr std::string_view prefix = "soft:";
 constexpr std::string_view memory_key = "memory=";
 // Last to first. The driver is no program's own.
-constexpr std::string_view preloaded[] = {"libsoftgpu_absent.so", "libcupti.so.13", "libcudnn.so.9",
-                                          "libcublasLt.so.13", "libcublas.so.13", "libcudart.so.13"};
+constexpr std::string_view preloaded[] = {"libsoftgpu_absent.so.1", "libcupti.so.13",  "libcudnn.so.9",
+                                          "libcublasLt.so.13",      "libcublas.so.13", "libcudart.so.13"};
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
