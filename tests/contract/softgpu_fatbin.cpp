@@ -163,6 +163,33 @@ TEST(SoftgpuDeviceCode, TwoLaunchesAloneAreNoRaceAndWhatTheyMayHaveWrittenCanBeR
   });
 }
 
+// large(int a, Large b, char c), whose second parameter has 20000 bytes behind its address
+TEST(SoftgpuDeviceCode, WhatLiesInUnusedPlacesOfATableIsNoAccess) {
+  ON_DEVICE("h200:timing", "", {
+    const std::string code = contents("plain.cubin");
+    CUlibrary from = nullptr;
+    CUkernel kernel = nullptr;
+    ASSERT_EQ(cuLibraryLoadData(&from, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), CUDA_SUCCESS);
+    ASSERT_EQ(cuLibraryGetKernel(&kernel, from, "large"), CUDA_SUCCESS);
+    const CUdeviceptr used = allocate(4 * MiB);
+    const CUdeviceptr gone = allocate(4 * MiB);
+    const CUdeviceptr others = allocate(4 * MiB);
+    EXPECT_EQ(cuMemFree(gone), CUDA_SUCCESS);
+    std::vector<CUdeviceptr> table(20008 / sizeof(CUdeviceptr));
+    table[0] = used;
+    table[1] = gone;
+    table[2] = others;
+    int a = 0;
+    char c = 0;
+    void* params[] = {&a, table.data(), &c};
+    EXPECT_EQ(cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 32, 1, 1, 0, new_stream(), params,
+                             nullptr),
+              CUDA_SUCCESS);
+    EXPECT_EQ(cuMemsetD8Async(others, 0, 4 * MiB, new_stream()), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  });
+}
+
 // Whatever is in a damaged file, reading it ends; a sanitizer sees what is read beside it.
 TEST(SoftgpuFatbin, DamagedCodeIsNeitherBelievedNorReadBeyondItsEnd) {
   std::mt19937 random(1);
