@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/bytes.h"
+#include "interpose/context.h"
 #include "interpose/libraries.h"
 #include "interpose/pools.h"
 #include "interpose/process.h"
@@ -62,7 +63,11 @@ constexpr std::uint64_t most_kept = 64 * MiB;
 // By device: which pool is its current one. nullptr: not asked yet.
 constinit std::array<std::atomic<CUmemoryPool>, 64> current_pools{};
 
+// -1 without a context. The session's own is the usual one.
 CUdevice current_device(const Scope& scope) {
+  CUcontext const context = current_context(scope);
+  if (context == nullptr) return -1;
+  if (context == context_of_session()) return device_of_session();
   auto* const get = real_cuCtxGetDevice.get(scope);
   CUdevice device = -1;
   return get != nullptr && get(&device) == CUDA_SUCCESS ? device : -1;

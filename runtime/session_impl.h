@@ -66,6 +66,12 @@ struct Session::Impl {
   }
   void measure_outside(std::uint64_t added);
   void ask_outside();
+  // Is so much of the cap untouched that what `bytes` outside of the pool really are need not be known at
+  // once?
+  bool roomy(std::uint64_t bytes) const {
+    const std::uint64_t taken = bytes + pool.created();
+    return taken <= limits.cap - limits.cap / 8;
+  }
   std::uint64_t occupied() const { return live_bytes + pool.taken_outside(); }
 
   // Every change of the list of allocations, so that `find` sees it whole without the session's mutex.
@@ -127,6 +133,7 @@ struct Session::Impl {
   std::uint64_t measured_outside = 0;  // what they took of the device when it was last asked
   std::uint64_t free_at_start = 0;     // device bytes free when the session opened
   std::uint64_t measured_peak = 0, passed_since_growth = 0;
+  std::uint64_t added_since_asked = 0;  // bytes charged
   std::vector<LinkSample> link;
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;  // of the whole run
   std::atomic<bool> failure_reported{false}, full_reported{false}, doubt_reported{false}, pin_refused{false};

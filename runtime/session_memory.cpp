@@ -77,7 +77,8 @@ Status Session::free(Address address, std::optional<StreamHandle> stream) {
 Status Session::admit_pass_through(std::uint64_t bytes) {
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
-  if (s.outside_with(pass_through_charge(bytes)) > s.pool.outside()) s.ask_outside();
+  const std::uint64_t expected = s.outside_with(pass_through_charge(bytes));
+  if (expected > s.pool.outside() && !s.roomy(expected)) s.ask_outside();
   const std::uint64_t now = s.outside_with(pass_through_charge(bytes));
   const std::uint64_t more = now > s.pool.outside() ? now - s.pool.outside() : 0;
   if (now > s.limits.cap) {
@@ -103,15 +104,19 @@ Status Session::admit_pass_through(std::uint64_t bytes) {
 // driver knows. Asking costs some microseconds: it is asked each time while the answers still grow, then now
 // and then; in between what comes is added and what goes still counts, so that the answer is never too small.
 void Session::Impl::measure_outside(std::uint64_t added) {
-  constexpr std::uint64_t steady = 4096, now_and_then = 64;
-  const bool due = ++passed_since_growth <= steady || passed_since_growth % now_and_then == 0;
+  constexpr std::uint64_t steady = 4096, now_and_then = 64, many = 8 * MiB;
+  added_since_asked += added;
+  const bool due =
+      ++passed_since_growth <= steady || passed_since_growth % now_and_then == 0 || added_since_asked >= many;
   measured_outside += added;
-  if (due || outside_with(0) > pool.outside()) ask_outside();
+  const std::uint64_t now = outside_with(0);
+  if (due || (now > pool.outside() && !roomy(now))) ask_outside();
 }
 
 void Session::Impl::ask_outside() {
   const auto free = device.free_bytes();
   if (!free) return;
+  added_since_asked = 0;
   const std::uint64_t taken = free_at_start > *free ? free_at_start - *free : 0;
   measured_outside = taken > pool.created() ? taken - pool.created() : 0;
   if (measured_outside <= measured_peak) return;

@@ -1,0 +1,12 @@
+// The calling thread's context.
+#pragma once
+
+#include "interpose/driver_api.h"
+#include "interpose/scope.h"
+
+namespace pooch::interpose {
+
+// nullptr without one. The driver is asked once in a call of the program's.
+CUcontext current_context(const Scope& scope);
+
+}  // namespace pooch::interpose
