@@ -36,6 +36,13 @@ class Allocators(unittest.TestCase):
         self.check_against_plain("tiny")
         self.assertGreater(self.capped("tiny").summary["evictions"], 0)
 
+    def test_small_tensors_cost_no_more_than_a_look_at_the_context_each(self):
+        plain = run(DEVICE, [PROGRAM, "churn"], "--no-pooch")
+        hooked = run(DEVICE, [PROGRAM, "churn"])
+        self.assertEqual((plain.status, hooked.status), (0, 0), hooked.err)
+        calls = 2 * 20000  # that ask for the context: allocations and sets
+        self.assertLess(hooked.device["api_calls"] - plain.device["api_calls"], calls + 20000 // 3)
+
     def test_freed_memory_is_used_again_in_the_order_of_its_streams(self):
         for seed in (None, 3, 11):
             with self.subTest(seed):

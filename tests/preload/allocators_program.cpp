@@ -309,14 +309,33 @@ void tiny() {
   print_figures("large and small", pool);
 }
 
+// A loop that is bound by its launches: small tensors come and go, some of them stay a while.
+void churn() {
+  cudaStream_t const stream = make_stream();
+  std::vector<void*> live(64);
+  for (int i = 0; i < 20000; ++i) {
+    void*& place = live[i % live.size()];
+    if (place != nullptr) OK(cudaFreeAsync(place, stream));
+    const std::size_t bytes = 512 + 100 * (i % 90);
+    place = allocate(bytes, stream);
+    OK(cudaMemsetAsync(place, 1, bytes, stream));
+  }
+  OK(cudaStreamSynchronize(stream));
+}
+
 }  // namespace
 
 int main(int count, char** words) {
   const std::map<std::string, std::function<void()>> scenarios = {
-      {"default_pool", default_pool},     {"own_pool", own_pool},
-      {"stream_ordered", stream_ordered}, {"segments", segments},
-      {"no_caching", no_caching},         {"takes_all", takes_all},
-      {"workspace", workspace},           {"tiny", tiny},
+      {"default_pool", default_pool},
+      {"own_pool", own_pool},
+      {"stream_ordered", stream_ordered},
+      {"segments", segments},
+      {"no_caching", no_caching},
+      {"takes_all", takes_all},
+      {"workspace", workspace},
+      {"tiny", tiny},
+      {"churn", churn},
   };
   const auto scenario = scenarios.find(count == 2 ? words[1] : "");
   if (scenario == scenarios.end()) return 2;
