@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/bytes.h"
@@ -89,6 +91,13 @@ struct Session::Impl {
     const std::lock_guard leaf(allocations_mutex);
     tracker.freed(base);
   }
+  // Small memory that a kernel of unknown effects wrote may hold addresses: noted, and looked at while ops
+  // are still described, before memory is so short that something might leave.
+  void note_small_buffers(const Call& call, const tracker::Op& op);
+  bool small_buffers_due() const {
+    return !small_buffers.empty() && scans < most_scans && occupied() > limits.cap && profiler.describing();
+  }
+  void scan_small_buffers(Session& session, std::unique_lock<std::mutex>& lock);
   // One of the operands stays where it is since something unseen may use it.
   static bool uses_pinned(const tracker::Op& op) {
     return std::any_of(op.operands.begin(), op.operands.end(), [](const tracker::Operand& operand) {
@@ -135,6 +144,9 @@ struct Session::Impl {
   std::uint64_t measured_peak = 0, passed_since_growth = 0;
   std::uint64_t added_since_asked = 0;  // bytes charged
   std::vector<LinkSample> link;
+  static constexpr std::uint64_t most_scans = 64;                           // each is a host wait
+  std::map<Address, std::pair<std::uint64_t, StreamHandle>> small_buffers;  // bytes, and who wrote last
+  std::uint64_t scans = 0;
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;  // of the whole run
   std::atomic<bool> failure_reported{false}, full_reported{false}, doubt_reported{false}, pin_refused{false};
 };

@@ -43,6 +43,11 @@ constexpr KernelRule rules[] = {
      "its "
      "kernels' sources cast no const away"},
     {"at::cuda::*", "", signature, false, "as above"},
+    {"at_cuda_detail::cub::*", "", signature, false,
+     "cub/agent and cub/device/dispatch/kernels of CUDA 13.0: the only const that is cast away there is for "
+     "a load; "
+     "iterators that are no pointers may hold any address"},
+    {"cub::*", "", signature, false, "as above"},
 };
 
 constexpr KernelKind kinds[] = {

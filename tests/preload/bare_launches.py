@@ -38,13 +38,15 @@ class BareLaunches(unittest.TestCase):
                     self.assertGreater(done.summary["verified"], 0)
 
     def test_what_an_address_in_device_memory_points_to_stays_on_the_device(self):
-        plain = run(DEVICE, [PROGRAM, "hidden"], "--no-pooch")
-        done = run(DEVICE, [PROGRAM, "hidden"], "--memory", "64MiB")
-        self.check(done, plain, 64)
-        self.assertEqual(done.summary["pinned_allocations"], 2)
-        self.assertEqual(done.summary["pinned_bytes"], 16 * MIB)
-        for each in (plain, done):
-            self.assertEqual(each.device["indirect_touches"], 6)  # two of three launches
+        for how in ("hidden", "written"):
+            with self.subTest(how):
+                plain = run(DEVICE, [PROGRAM, how], "--no-pooch")
+                done = run(DEVICE, [PROGRAM, how], "--memory", "64MiB")
+                self.check(done, plain, 64)
+                self.assertEqual(done.summary["pinned_allocations"], 2)
+                self.assertEqual(done.summary["pinned_bytes"], 16 * MIB)
+                for each in (plain, done):
+                    self.assertEqual(each.device["indirect_touches"], 6)  # two of each of three launches
         self.assertEqual(run(DEVICE, [PROGRAM, "train"], "--no-pooch").device["indirect_touches"], 0)
 
 

@@ -1,6 +1,6 @@
-// bare_launches_program train|hidden: programs that launch kernels of their own, without any library. The
-// kernels have names and parameters of PyTorch's; what they do is told by host functions. Prints hashes of
-// what came out.
+// bare_launches_program train|hidden|written: programs that launch kernels of their own, without any library.
+// The kernels have names and parameters of PyTorch's; what they do is told by host functions. Prints hashes
+// of what came out.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -87,14 +87,24 @@ void run_table(const void* const* p) {
   for (std::uint64_t i = 0; i < parameter<std::uint64_t>(p, 1); ++i) table.to[i] += table.from[i];
 }
 
+// write_table(table, to, from)
+void touch_written(const void* const* p, Footprint& out) {
+  out.touches.push_back(
+      {reinterpret_cast<std::uint64_t>(parameter<Table*>(p, 0)), sizeof(Table), TouchKind::write});
+}
+void write_table(const void* const* p) {
+  *parameter<Table*>(p, 0) = {parameter<float*>(p, 1), parameter<const float*>(p, 2)};
+}
+
 constexpr std::uint32_t one[] = {4, 4, 8}, two[] = {4, 24, 16}, three[] = {4, 4, 24}, binary[] = {4, 16, 24},
-                        table_params[] = {8, 8};
+                        table_params[] = {8, 8}, written_params[] = {8, 8, 8};
 constexpr softgpu::KernelEntry entries[] = {{fill_name, one, 3, touch_all<1>, run_fill},
                                             {add_name, three, 3, touch_all<3>, run_add},
                                             {clamp_name, two, 3, touch_all<2>, run_clamp},
                                             {threshold_name, binary, 3, touch_all<3>, run_threshold},
-                                            {"through_table", table_params, 2, touch_table, run_table}};
-constexpr softgpu::Image image{softgpu::image_magic, 5, entries};
+                                            {"through_table", table_params, 2, touch_table, run_table},
+                                            {"write_table", written_params, 3, touch_written, write_table}};
+constexpr softgpu::Image image{softgpu::image_magic, 6, entries};
 
 CUfunction kernel(const char* name) {
   static CUlibrary library;
@@ -175,8 +185,9 @@ void train() {
     std::printf("weights %d %016llx\n", i, static_cast<unsigned long long>(hash_of(weights[i])));
 }
 
-// Two tensors whose addresses lie in a table on the device, and a dozen others in use meanwhile.
-void hidden() {
+// Two tensors whose addresses lie in a table on the device, and a dozen others in use meanwhile. The table is
+// copied there, or `written` by a kernel.
+void hidden(bool written) {
   float *to = make(), *from = make();
   elementwise(fill_name, count, 1.0F, to);
   elementwise(fill_name, count, 2.0F, from);
@@ -188,7 +199,12 @@ void hidden() {
   const Table table{to, from};
   Table* on_device = nullptr;
   OK(cudaMalloc(reinterpret_cast<void**>(&on_device), sizeof table));
-  OK(cudaMemcpy(on_device, &table, sizeof table, cudaMemcpyHostToDevice));
+  if (written) {
+    void* params[] = {&on_device, &to, &from};
+    launch("write_table", params);
+  } else {
+    OK(cudaMemcpy(on_device, &table, sizeof table, cudaMemcpyHostToDevice));
+  }
   std::uint64_t words = count;
   void* params[] = {&on_device, &words};
   for (int round = 0; round < 3; ++round) {
@@ -205,6 +221,7 @@ void hidden() {
 
 int main(int words, char** arguments) {
   if (words == 2 && std::string_view(arguments[1]) == "train") return train(), 0;
-  if (words == 2 && std::string_view(arguments[1]) == "hidden") return hidden(), 0;
+  if (words == 2 && std::string_view(arguments[1]) == "hidden") return hidden(false), 0;
+  if (words == 2 && std::string_view(arguments[1]) == "written") return hidden(true), 0;
   return 2;
 }
