@@ -33,8 +33,9 @@ Status Demand::make_room(std::uint64_t bytes, std::uint64_t op, std::unique_lock
     if (*went) continue;
     const auto blocked = order_.host_blocked();
     if (!blocked) return blocked.error();
-    const bool in_flight = std::any_of(residency_.mapped().begin(), residency_.mapped().end(),
-                                       [](const Chunk* chunk) { return chunk->pins > 0; });
+    const bool in_flight =
+        std::any_of(residency_.mapped().begin(), residency_.mapped().end(),
+                    [](const Chunk* chunk) { return chunk->pins > (chunk->stays ? 1 : 0); });
     if ((!*blocked && !in_flight) || Clock::now() > deadline)
       return Error{ErrorCode::out_of_memory, *blocked
                                                  ? "a host function blocks everything that could be evicted"

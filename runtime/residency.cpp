@@ -56,9 +56,9 @@ Range* Residency::find(Address base) {
 
 void Residency::close(Range& range, const Marks& after) {
   range.in_use = false;
-  const bool pinned = std::exchange(range.pinned, false);
+  range.pinned = false;
   for (Chunk& chunk : range.chunks) {
-    if (pinned) --chunk.pins;
+    if (std::exchange(chunk.stays, false)) --chunk.pins;
     drop_host_copy(chunk);
     chunk.live = false;
     chunk.stale = false;

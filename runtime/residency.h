@@ -61,7 +61,8 @@ struct Chunk {
   bool expendable = false;        // the plan has dropped the content: it will be made again
   std::string_view name{};        // of the map that it is part of, for the timeline
   std::uint64_t flow = 0;         // the timeline's arrow from its eviction to its next use
-  int pins = 0;                   // uses in flight outside of the session's mutex
+  int pins = 0;                   // uses in flight outside of the session's mutex, and `stays`
+  bool stays = false;             // is pinned as long as its allocation lives
   std::uint64_t last_use = 0;     // op count of the session
   std::uint64_t gathered_by = 0;  // op that last listed it, and where in its list
   std::uint32_t gathered_index = 0;
@@ -81,7 +82,7 @@ struct Range {
   std::uint64_t bytes = 0;
   std::vector<Chunk> chunks;
   bool in_use = false;  // a live allocation owns it
-  bool pinned = false;  // and stays on the device as long as it lives: each chunk has a pin more
+  bool pinned = false;  // and each chunk of it `stays`
 
   // Has a stream other than this one touched it?
   bool used_beside(StreamIndex stream) const;

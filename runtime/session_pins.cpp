@@ -43,7 +43,7 @@ void Session::pin(const Extent& allocation) {
       s.report_failure("keeping memory on the device", arrived.error());
     if (!range->in_use || range->pinned) return 0;  // another thread was here
     range->pinned = true;
-    for (Chunk& chunk : range->chunks) ++chunk.pins;
+    for (Chunk& chunk : range->chunks) chunk.stays = true, ++chunk.pins;
     ++s.pinned_allocations;
     s.pinned_bytes += allocation.bytes;
     return 0;

@@ -37,6 +37,10 @@ class BareLaunches(unittest.TestCase):
                     self.assertGreater(done.summary["replays"], 0)
                     self.assertGreater(done.summary["verified"], 0)
 
+    def test_every_way_to_launch_brings_its_operands(self):
+        plain = run(DEVICE, [PROGRAM, "forms"], "--no-pooch")
+        self.check(run(DEVICE, [PROGRAM, "forms"], "--memory", "48MiB"), plain, 48)
+
     def test_what_an_address_in_device_memory_points_to_stays_on_the_device(self):
         for how in ("hidden", "written"):
             with self.subTest(how):

@@ -1,6 +1,6 @@
-// bare_launches_program train|hidden|written: programs that launch kernels of their own, without any library.
-// The kernels have names and parameters of PyTorch's; what they do is told by host functions. Prints hashes
-// of what came out.
+// bare_launches_program train|forms|hidden|written: programs that launch kernels of their own, without any
+// library. The kernels have names and parameters of PyTorch's; what they do is told by host functions. Prints
+// hashes of what came out.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -117,8 +117,43 @@ CUfunction kernel(const char* name) {
   return reinterpret_cast<CUfunction>(found);
 }
 
+enum class Form : std::uint8_t { params, buffer, attributes, cooperative };
+Form form = Form::params;
+
+// The parameters one behind the other, where the driver says that they belong.
+std::vector<std::byte> packed(CUfunction function, void** params) {
+  std::vector<std::byte> buffer;
+  std::size_t offset = 0, size = 0;
+  for (std::size_t i = 0; cuFuncGetParamInfo(function, i, &offset, &size) == CUDA_SUCCESS; ++i) {
+    buffer.resize(offset + size);
+    std::memcpy(buffer.data() + offset, params[i], size);
+  }
+  return buffer;
+}
+
 void launch(const char* name, void** params) {
-  OK(cuLaunchKernel(kernel(name), 64, 1, 1, 128, 1, 1, 0, nullptr, params, nullptr));
+  const CUfunction function = kernel(name);
+  if (form == Form::params) {
+    OK(cuLaunchKernel(function, 64, 1, 1, 128, 1, 1, 0, nullptr, params, nullptr));
+  } else if (form == Form::buffer) {
+    auto buffer = packed(function, params);
+    std::size_t size = buffer.size();
+    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                     CU_LAUNCH_PARAM_END};
+    OK(cuLaunchKernel(function, 64, 1, 1, 128, 1, 1, 0, nullptr, nullptr, extra));
+  } else if (form == Form::attributes) {
+    CUlaunchAttribute cluster{};
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim = {2, 1, 1};
+    CUlaunchConfig config{};
+    config.gridDimX = 64, config.gridDimY = config.gridDimZ = 1;
+    config.blockDimX = 128, config.blockDimY = config.blockDimZ = 1;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    OK(cuLaunchKernelEx(&config, function, params, nullptr));
+  } else {
+    OK(cuLaunchCooperativeKernel(function, 64, 1, 1, 128, 1, 1, 0, nullptr, params));
+  }
 }
 template <class Functor, class... Pointers>
 void elementwise(const char* name, int count, Functor functor, Pointers... pointers) {
@@ -217,11 +252,29 @@ void hidden(bool written) {
     std::printf("%d %016llx\n", i, static_cast<unsigned long long>(hash_of(others[i])));
 }
 
+// The same by each way there is to launch a kernel.
+void forms() {
+  std::vector<float*> all;
+  for (int i = 0; i < 12; ++i) {
+    all.push_back(make());
+    form = static_cast<Form>(i % 4);
+    elementwise(fill_name, count, static_cast<float>(i), all[i]);
+  }
+  for (int round = 0; round < 8; ++round)
+    for (int i = 0; i < 12; ++i) {
+      form = static_cast<Form>((i + round) % 4);
+      elementwise(add_name, count, 0.5F, all[i], all[(i + 5) % 12], all[(i + 7) % 12]);
+    }
+  for (int i = 0; i < 12; ++i)
+    std::printf("%d %016llx\n", i, static_cast<unsigned long long>(hash_of(all[i])));
+}
+
 }  // namespace
 
 int main(int words, char** arguments) {
   if (words == 2 && std::string_view(arguments[1]) == "train") return train(), 0;
   if (words == 2 && std::string_view(arguments[1]) == "hidden") return hidden(false), 0;
   if (words == 2 && std::string_view(arguments[1]) == "written") return hidden(true), 0;
+  if (words == 2 && std::string_view(arguments[1]) == "forms") return forms(), 0;
   return 2;
 }

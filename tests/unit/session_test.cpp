@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "tests/support/faulty_device.h"
 #include "tests/support/lazy_device.h"
@@ -92,6 +95,54 @@ TEST(Session, AnOpThatCannotFitIsRefusedAndTheSmallestCapIsNamed) {
       "pooch: error: touch needs 32.0 MiB at once: the smallest cap that works is 32.0 MiB (32 MiB); it is "
       "20.0 MiB\n");
   EXPECT_EQ(touch(*session, device, {{a, 16 * MiB, Effect::overwrite}}), 0) << "one at a time still works";
+}
+
+// Copied to the device: a word that points into `address`, between others.
+void copy_table(Session& session, Address address) {
+  const std::uint64_t words[] = {7, raw(address) + 4096, 0x123456789};
+  session.pin_addresses_in(std::as_bytes(std::span(words)));
+}
+
+TEST(Session, WhatAnAddressInCopiedMemoryPointsToStaysUntilItIsFreed) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("20MiB", "256MiB"));
+  std::vector<Address> all;
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(*session->allocate(6 * MiB, std::nullopt));
+    EXPECT_EQ(touch(*session, device, {{all[i], 6 * MiB, Effect::overwrite}}), 0);
+  }
+  EXPECT_GT(session->summary().evictions, 0u) << "the first is away";
+  copy_table(*session, all[0]);
+  copy_table(*session, all[0]);
+  EXPECT_EQ(session->summary().pinned_allocations, 1u);
+  EXPECT_EQ(session->summary().pinned_bytes, 6 * MiB);
+  for (int round = 0; round < 3; ++round)
+    for (int i = 1; i < 4; ++i)
+      EXPECT_EQ(touch(*session, device, {{all[i], 6 * MiB, Effect::read_write}}), 0);
+  const std::uint64_t before = session->summary().bytes_in;
+  EXPECT_EQ(touch(*session, device, {{all[0], 6 * MiB, Effect::read}}), 0);
+  EXPECT_EQ(session->summary().bytes_in, before) << "it is there";
+  EXPECT_TRUE(session->free(all[0], std::nullopt));
+  EXPECT_EQ(touch(*session, device,
+                  {{all[1], 6 * MiB, Effect::read},
+                   {all[2], 6 * MiB, Effect::read},
+                   {all[3], 6 * MiB, Effect::read}}),
+            0)
+      << "its memory is to be had again";
+  device.drain();
+  EXPECT_TRUE(device.complaints().empty());
+}
+
+TEST(Session, NobodyWaitsForMemoryThatStays) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, with("20MiB", "256MiB"));
+  const Address a = *session->allocate(10 * MiB, std::nullopt),
+                b = *session->allocate(16 * MiB, std::nullopt);
+  EXPECT_EQ(touch(*session, device, {{a, 10 * MiB, Effect::overwrite}}), 0);
+  copy_table(*session, a);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(touch(*session, device, {{b, 16 * MiB, Effect::overwrite}}), refused);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST(Session, AllocationFailsOnlyWhenCapAndHostBudgetAreExhausted) {
