@@ -91,6 +91,13 @@ KernelFacts::KernelFacts(const char* name, std::vector<ParamLayout> layout) : la
       break;
     }
   read_rule();
+  if (rule_ != nullptr) return;
+  // Of what nobody has read the name may tell which half it belongs to, but not what it is.
+  const Direction half = direction(kind_);
+  kind_ = half == Direction::forward    ? OpKind::launch_forward
+          : half == Direction::backward ? OpKind::launch_backward
+                                        : OpKind::bare_launch;
+  mode_ = {};
 }
 
 void KernelFacts::read_rule() {

@@ -295,6 +295,13 @@ TEST(Kernels, ALayoutThatTheNameDoesNotPromiseIsNotUnderstood) {
   EXPECT_EQ(launch.words(), (Words{"0+0 read_write a 0?", "1+0 read_write b 0?"}));
 }
 
+TEST(Kernels, ANameAloneTellsNoMoreThanTheHalf) {
+  EXPECT_EQ(KernelFacts("my_FillFunctor", {{0, 8}}).kind(), OpKind::bare_launch);
+  EXPECT_EQ(KernelFacts("my_silu_kernel", {{0, 8}}).kind(), OpKind::launch_forward);
+  EXPECT_EQ(KernelFacts("my_silu_kernel", {{0, 8}}).mode(), "");
+  EXPECT_EQ(KernelFacts("my_softmax_backward", {{0, 8}}).kind(), OpKind::launch_backward);
+}
+
 TEST(Kernels, EveryRuleHasEvidence) {
   for (const KernelRule& rule : kernel_rules()) {
     EXPECT_GT(rule.evidence.size(), 5u) << rule.function;
