@@ -16,7 +16,8 @@ void Session::pin_addresses_in(std::span<const std::byte> memory) {
   }
 }
 
-// Brought to the device like an operand of a call that waits, and left there.
+// Brought to the device like an operand of a call that waits, and left there. In a stream of our own: the
+// legacy one waits for the program's, and must be left alone while one of those is captured.
 void Session::pin(const Extent& allocation) {
   Impl& s = *impl_;
   {
@@ -29,8 +30,7 @@ void Session::pin(const Extent& allocation) {
         return s.report_failure("keeping memory on the device", apart.error());
   }
   const Access whole{allocation.base, allocation.bytes, Effect::read};
-  Call call{
-      "memory whose address lies in device memory", OpKind::bare_launch, StreamHandle::legacy, {&whole, 1}};
+  Call call{"memory whose address lies in device memory", OpKind::bare_launch, s.in_stream, {&whole, 1}};
   call.blocks = true;
   call.trial = true;  // no step of the program's
   const auto stay = [&]() -> int {
