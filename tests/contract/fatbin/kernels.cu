@@ -23,11 +23,19 @@ __global__ void scale(T* out, const T* in, int count, T by) {
 }
 template __global__ void scale<float>(float*, const float*, int, float);
 
-__device__ __noinline__ int helper(int* a, int b) { return a[b] * b + a[b + 1]; }
+__device__ __noinline__ int helper(int* a, int b) {
+  return a[b] * b + a[b + 1];
+}
 extern "C" __global__ void gather(Slots slots, short s) {
   if (slots.count > 0) slots.data[0][threadIdx.x] = slots.data[1][threadIdx.x] + s;
 }
-extern "C" __global__ void aligned(char a, Four b, long* c) { c[a] = b.x[a]; }
-extern "C" __global__ void large(int a, Large b, char c) { b.data[a] = b.rest[c]; }
-extern "C" __global__ void calls(int* a) { a[0] = helper(a, a[1]); }
+extern "C" __global__ void aligned(char a, Four b, long* c) {
+  c[a] = b.x[a];
+}
+extern "C" __global__ void large(int a, Large b, char c) {
+  b.data[a] = b.rest[c];
+}
+extern "C" __global__ void calls(int* a) {
+  a[0] = helper(a, a[1]);
+}
 extern "C" __global__ void none() {}
