@@ -25,7 +25,8 @@ struct Violation {
 
 struct Statistics {
   std::uint64_t api_calls = 0, kernels = 0, vmm_calls = 0;
-  std::uint64_t indirect_touches = 0;  // ranges that kernels touched without a parameter that points into them
+  std::uint64_t indirect_touches =
+      0;  // ranges that kernels touched without a parameter that points into them
   std::uint64_t copies_in = 0, bytes_in = 0;    // host to device
   std::uint64_t copies_out = 0, bytes_out = 0;  // device to host
   std::uint64_t copies_device = 0, bytes_device = 0;
