@@ -175,7 +175,7 @@ void add_tensor(BackendGraph& graph, const BackendShadow& tensor, Effect effect,
     graph.traits = mix(graph.traits, value);
   const auto same = std::ranges::find(graph.tensors, made.uid, &BackendTensor::uid);
   if (same == graph.tensors.end()) {
-    graph.tensors.push_back(std::move(made));
+    graph.tensors.push_back(made);
   } else {
     same->effect = join(same->effect, effect);
   }

@@ -52,10 +52,9 @@ std::size_t bytes_of(cudnnBackendAttributeType_t type) {
 // The engine that stands in a configuration of the heuristics; of it the graph alone is known.
 BackendPart configuration_for(const BackendPart& graph) {
   if (graph == nullptr) return nullptr;
-  const auto engine = std::make_shared<BackendShadow>(BackendShadow{CUDNN_BACKEND_ENGINE_DESCRIPTOR, {}, {}});
+  const auto engine = std::make_shared<BackendShadow>(BackendShadow{CUDNN_BACKEND_ENGINE_DESCRIPTOR});
   engine->set({CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, {}, {graph}});
-  const auto made =
-      std::make_shared<BackendShadow>(BackendShadow{CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, {}, {}});
+  const auto made = std::make_shared<BackendShadow>(BackendShadow{CUDNN_BACKEND_ENGINECFG_DESCRIPTOR});
   made->set({CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, {}, {engine}});
   return made;
 }
@@ -80,8 +79,7 @@ BackendPart BackendShadow::part(cudnnBackendAttributeName_t name) const {
 
 void shadow_created(cudnnBackendDescriptor_t descriptor, cudnnBackendDescriptorType_t type) {
   const std::lock_guard lock(registry().mutex);
-  registry().shadows.insert_or_assign(descriptor,
-                                      std::make_shared<BackendShadow>(BackendShadow{type, {}, {}}));
+  registry().shadows.insert_or_assign(descriptor, std::make_shared<BackendShadow>(BackendShadow{type}));
 }
 
 BackendPart shadow_destroyed(cudnnBackendDescriptor_t descriptor) {
@@ -92,8 +90,7 @@ BackendPart shadow_destroyed(cudnnBackendDescriptor_t descriptor) {
 
 void shadow_emptied(cudnnBackendDescriptor_t descriptor) {
   const std::lock_guard lock(registry().mutex);
-  if (BackendShadow* const shadow = writable(registry(), descriptor))
-    *shadow = BackendShadow{shadow->type, {}, {}};
+  if (BackendShadow* const shadow = writable(registry(), descriptor)) *shadow = BackendShadow{shadow->type};
 }
 
 void shadow_set(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
@@ -125,7 +122,7 @@ void shadow_copied_out(cudnnBackendDescriptor_t from, cudnnBackendAttributeName_
       part = attribute->parts[i];
     }
     if (BackendShadow* const target = writable(registry(), to[i]))
-      *target = part != nullptr ? *part : BackendShadow{target->type, {}, {}};
+      *target = part != nullptr ? *part : BackendShadow{target->type};
   }
 }
 

@@ -31,9 +31,9 @@ struct BackendShadow {
   };
 
   cudnnBackendDescriptorType_t type;
-  std::vector<BackendAttribute> attributes;
-  std::shared_ptr<BackendPlan> plan;  // of a finalized execution plan
-  std::vector<Execution> executions;  // of a variant pack
+  std::vector<BackendAttribute> attributes{};
+  std::shared_ptr<BackendPlan> plan{};  // of a finalized execution plan
+  std::vector<Execution> executions{};  // of a variant pack
 
   const BackendAttribute* find(cudnnBackendAttributeName_t name) const;
   void set(BackendAttribute attribute);
@@ -44,8 +44,9 @@ struct BackendShadow {
   template <class T>
   std::vector<T> values(cudnnBackendAttributeName_t name) const {
     const BackendAttribute* const attribute = find(name);
-    std::vector<T> result(attribute == nullptr ? 0 : attribute->bytes.size() / sizeof(T));
-    if (!result.empty()) std::memcpy(result.data(), attribute->bytes.data(), result.size() * sizeof(T));
+    if (attribute == nullptr || attribute->bytes.empty()) return {};
+    std::vector<T> result(attribute->bytes.size() / sizeof(T));
+    std::memcpy(result.data(), attribute->bytes.data(), result.size() * sizeof(T));
     return result;
   }
   template <class T>

@@ -63,7 +63,7 @@ class KeptExecution final : public Replay {
  public:
   KeptExecution(KeptCudnnHandle handle, std::shared_ptr<BackendPlan> plan, std::size_t operands,
                 std::vector<std::int64_t> uids, std::vector<KeptPointer> pointers, KeptOperand workspace)
-      : handle_(std::move(handle)),
+      : handle_(handle),
         plan_(std::move(plan)),
         operands_(operands),
         uids_(std::move(uids)),
@@ -132,7 +132,7 @@ std::unique_ptr<Replay> keep_execution(const Keeping& keeping, cudnnHandle_t han
     pointers.push_back(pointer);
   }
   const auto workspace = pack.value<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, nullptr);
-  return std::make_unique<KeptExecution>(std::move(own), plan, keeping.accesses.size(), std::move(uids),
+  return std::make_unique<KeptExecution>(own, plan, keeping.accesses.size(), std::move(uids),
                                          std::move(pointers), keep_operand(keeping, workspace));
 }
 

@@ -64,8 +64,8 @@ cudnnConvolutionStruct float_convolution(const BackendDescriptor& from, const La
   cudnnConvolutionStruct conv;
   const auto copy = [&](cudnnBackendAttributeName_t name, int* to) {
     const auto values = from.values<std::int64_t>(name);
-    std::transform(values.begin(), values.begin() + std::min<std::ptrdiff_t>(values.size(), max_rank - 2), to,
-                   [](std::int64_t v) { return static_cast<int>(v); });
+    for (std::size_t d = 0; d < std::min<std::size_t>(values.size(), max_rank - 2); ++d)
+      to[d] = static_cast<int>(values[d]);
   };
   copy(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, conv.padding);
   copy(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, conv.stride);

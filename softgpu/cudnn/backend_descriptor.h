@@ -45,8 +45,9 @@ struct BackendDescriptor {
   template <class T>
   std::vector<T> values(cudnnBackendAttributeName_t name) const {
     const BackendAttribute* const a = find(name);
-    std::vector<T> result(a ? a->values.size() / sizeof(T) : 0);
-    if (!result.empty()) std::memcpy(result.data(), a->values.data(), result.size() * sizeof(T));
+    if (!a || a->values.empty()) return {};
+    std::vector<T> result(a->values.size() / sizeof(T));
+    std::memcpy(result.data(), a->values.data(), result.size() * sizeof(T));
     return result;
   }
   // The descriptor in an attribute; null where there is none that is finalized.
