@@ -34,19 +34,18 @@ def graph_found(command, ahead):
 class GraphConvolutions(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cache = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.cache.cleanup)
         cls.in_core = run(COMPUTE, COMMAND, "--no-pooch")
         cls.legacy, _ = cls.planned()
 
     @classmethod
     def planned(cls, ahead=None, **more):
         """The run, and how often each function was replayed."""
-        trace = pathlib.Path(cls.cache.name, "trace")
-        env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cls.cache.name, "POOCH_TRACE": str(trace),
-               "POOCH_VERIFY": "all", **more}
-        done = run(COMPUTE, COMMAND, "--policy", "hybrid", "--memory", f"{CAP}MiB", env=env, ahead=ahead)
-        events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+        with tempfile.TemporaryDirectory() as folder:  # no run finds another's plans
+            trace = pathlib.Path(folder, "trace")
+            env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": folder, "POOCH_TRACE": str(trace),
+                   "POOCH_VERIFY": "all", **more}
+            done = run(COMPUTE, COMMAND, "--policy", "hybrid", "--memory", f"{CAP}MiB", env=env, ahead=ahead)
+            events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
         lane = next(e["tid"] for e in events if str(e.get("args", {}).get("name")).startswith("replays"))
         return done, Counter(e["name"] for e in events if e.get("tid") == lane and e["ph"] == "X")
 
@@ -82,7 +81,8 @@ class GraphConvolutions(unittest.TestCase):
         self.check(done)
         self.assertGreater(replayed["cudnnBackendExecute"], 100)
         self.assertGreater(done.summary["ops"], self.legacy.summary["ops"], "there were trials")
-        self.assertEqual(done.summary["planned_iterations"], self.legacy.summary["planned_iterations"])
+        self.assertEqual(done.summary["iterations"], self.legacy.summary["iterations"])
+        self.assertGreaterEqual(done.summary["planned_iterations"], self.legacy.summary["planned_iterations"])
 
     def test_the_layer_graph_is_that_of_the_legacy_calls(self):
         for network in (["resnet50", "--batch", "64"], ["resnext101-3d"]):
