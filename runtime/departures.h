@@ -53,7 +53,7 @@ class Departures {
   Residency& residency_;
   std::deque<Chunk*> leaving_;
   std::vector<Mark> unfinished_;                  // of the pass at hand
-  std::vector<Chunk*> going_;  // reused storage
+  std::vector<Chunk*> going_;                     // reused storage
   std::map<std::uint64_t, std::size_t> lacking_;  // handles by size; reused storage
   bool waiting_ = false;                          // a thread is, with the lock released
   std::condition_variable waited_;

@@ -41,7 +41,7 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   if (state.outdated && !source_->pending(id)) renew(state, id);
   if (state.settled) return;
   if (state.basis.revision == 0) {
-    state.basis = {known.revision, structure_of(known.profile), {}};
+    state.basis = {known.revision, structure_of(known.profile), {}, 0};
     const bool made_for_it = source_->request(id, profile,
                                               {.structure = state.basis.structure,
                                                .reserve = state.reserve,
@@ -49,7 +49,7 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
                                                .provisional = known.profile.measured == 0,
                                                .optional = state.reserve > 0});
     if (made_for_it)
-      for (const ProfileOp& op : known.profile.ops) state.basis.us.push_back(op.us);
+      for (const ProfileOp& op : known.profile.ops) state.basis.us.push_back(op.us + op.gap_us);
   }
   if (wait_) source_->settle(id);
   auto plan = source_->poll(id);
@@ -66,6 +66,7 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   const std::string id = known.profile.id;  // `known` may change while the lock is released
   state.settled = true;
   if (state.reserve == 0) state.full_ms = plan.predicted_ms;
+  if (state.basis.us.empty()) state.basis.in_core_ms = plan.in_core_ms;
   if (plan.predicted_ms > state.full_ms * worth_it) return give_up_alias(state);
   if (state.remaps) plan.backing = Backing::remap;
   if (const auto adopted = executor_.adopt(phase, plan, known, out_us_per_byte, lock); !adopted)
@@ -92,14 +93,20 @@ void Planning::renew(State& state, const std::string& id) {
 }
 
 bool Planning::differs(const Basis& basis, const KnownPhase& known) {
-  constexpr double noticeable = 0.03;  // of an iteration
+  constexpr double noticeable = 0.03, noticeable_in_all = 0.1;  // of an iteration
   if (basis.structure != structure_of(known.profile)) return true;
-  double whole = 0, other = 0;
-  for (std::size_t i = 0; i < basis.us.size(); ++i) {
+  double whole = 0, other = 0, now = 0;
+  for (std::size_t i = 0; i < known.profile.ops.size(); ++i) {
+    const double us = known.profile.ops[i].us + known.profile.ops[i].gap_us;
+    now += us;
+    if (basis.us.empty()) continue;
     whole += basis.us[i];
-    other += std::abs(basis.us[i] - known.profile.ops[i].us);
+    other += std::abs(basis.us[i] - us);
   }
-  return other > noticeable * whole;
+  if (!basis.us.empty()) return other > noticeable * whole;
+  // A plan that was made in another run, where everything may have taken another time.
+  const double then = basis.in_core_ms * 1e3;
+  return known.profile.measured > 0 && then > 0 && std::abs(now - then) > noticeable_in_all * then;
 }
 
 void Planning::retry_layout(tracker::PhaseIndex phase, State& state) {

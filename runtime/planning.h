@@ -49,7 +49,8 @@ class Planning {
   struct Basis {
     std::uint64_t revision = 0;  // 0: none was asked for
     std::string structure;
-    std::vector<double> us;  // by op; empty: it was there already, from times of its own
+    std::vector<double> us;  // by op, with the host's gap before it; empty: it was there already
+    double in_core_ms = 0;   // then: what its own times came to; 0: not known yet
   };
   struct State {
     Basis basis;

@@ -205,8 +205,8 @@ Status Residency::map(const Chunk& chunk, const Pieces& pieces) {
   return Done{};
 }
 
-// One call for neighbours, as NVIDIA's sample vectorAddMMAP does it; the documentation speaks of whole mappings
-// and does not say how many. A driver that takes one only is asked for one at a time.
+// One call for neighbours, as NVIDIA's sample vectorAddMMAP does it; the documentation speaks of whole
+// mappings and does not say how many. A driver that takes one only is asked for one at a time.
 Status Residency::unmap(Address at, std::uint64_t bytes, std::span<const Piece> pieces) {
   if (pieces.empty()) return Done{};
   if (unmaps_runs_ || pieces.size() == 1) {
@@ -374,7 +374,8 @@ Status Residency::unmap_from_frame(Chunk& chunk) {
     add_mapped(chunk);
     return Done{};
   }
-  if (const auto unmapped = unmap(chunk.address, chunk.bytes, frame.pieces); !unmapped) return unmapped.error();
+  if (const auto unmapped = unmap(chunk.address, chunk.bytes, frame.pieces); !unmapped)
+    return unmapped.error();
   chunk.state = away(chunk);
   chunk.stale = chunk.expendable = false;
   chunk.uses.clear();

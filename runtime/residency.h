@@ -128,8 +128,8 @@ class Residency {
   // Gives every use its backing and starts the copies of content it needs. Error out_of_memory: the pool
   // cannot serve; nothing is lost, try again after evicting.
   Status make_resident(const std::vector<ChunkUse>& uses);
-  // The same for as many of them as there is memory for, content that is about to be overwritten too: what has been
-  // fetched needs its copy on the host no longer. False: for none that were not there already.
+  // The same for as many of them as there is memory for, content that is about to be overwritten too: what
+  // has been fetched needs its copy on the host no longer. False: for none that were not there already.
   Result<bool> make_some_resident(const std::vector<ChunkUse>& uses);
   // Work that uses the chunks was put into a stream. The caller settles what of their content is `live`.
   void used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op);
@@ -142,7 +142,8 @@ class Residency {
   void begin_drop(Chunk& chunk);
   // Unmaps a chunk whose uses are all finished. It is then evicted, dropped or unbacked.
   Status finish_eviction(Chunk& chunk) { return finish_evictions({&chunk}); }
-  // Of several, one of them perhaps twice, with one call for neighbours. Where one fails, those behind it are as they were.
+  // Of several, one of them perhaps twice, with one call for neighbours. Where one fails, those behind it are
+  // as they were.
   Status finish_evictions(std::vector<Chunk*> chunks);
   // Copies live content to the host where it is not there yet. Error out_of_memory: no room for it there.
   Status save(Chunk& chunk);

@@ -77,7 +77,8 @@ class ScriptCompiler {
       index_of_[map.map] = static_cast<std::uint32_t>(script_.maps_.size());
       script_.names_.push_back(map.name);
       map_of_buffer_[map.buffer] = static_cast<std::uint32_t>(script_.maps_.size());
-      script_.maps_.push_back({map.map, map.buffer, map.of, map.moved < map.bytes ? map.moved : map.bytes, {}});
+      script_.maps_.push_back(
+          {map.map, map.buffer, map.of, map.moved < map.bytes ? map.moved : map.bytes, {}});
     }
     dropped_.assign(script_.maps_.size(), false);
   }

@@ -103,6 +103,7 @@ Session::Impl::~Impl() {
       if (!residency->finish_eviction(*residency->mapped().back())) break;
   for (const StreamHandle stream : {out_stream, in_stream})
     if (stream != StreamHandle{}) (void)device.destroy_stream(stream);
+  if (scan_memory != nullptr) (void)device.host_free(scan_memory);
   (void)device.release(arena_span.base, arena_span.bytes);
 }
 
@@ -170,6 +171,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   Impl& s = *impl_;
   Work& w = per_thread<Work>();
   std::unique_lock lock(s.mutex);
+  const std::uint64_t moves = s.device.counters().moves();
   if (s.small_buffers_due() && !call.trial) s.scan_small_buffers(*this, lock);
   s.tracker.resolve(call, w.op);
   if (w.op.operands.empty()) {
@@ -177,7 +179,6 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
     return launch();
   }
   const StreamIndex stream = s.order.index(call.stream);
-  const std::uint64_t moves = s.device.counters().moves();
   const auto position = s.executor->before(w.op, call.stream, lock);
   if (!position) {
     lock.unlock();

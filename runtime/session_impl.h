@@ -147,6 +147,8 @@ struct Session::Impl {
   static constexpr std::uint64_t most_scans = 64;                           // each is a host wait
   std::map<Address, std::pair<std::uint64_t, StreamHandle>> small_buffers;  // bytes, and who wrote last
   std::uint64_t scans = 0;
+  static constexpr std::uint64_t largest_table = 2 * MiB;
+  std::byte* scan_memory = nullptr;  // so much page-locked memory; nullptr: none, or somebody scans
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;  // of the whole run
   std::atomic<bool> failure_reported{false}, full_reported{false}, doubt_reported{false}, pin_refused{false};
 };

@@ -57,12 +57,11 @@ void Session::pin(const Extent& allocation) {
 // --- tables that kernels write
 
 void Session::Impl::note_small_buffers(const Call& call, const tracker::Op& op) {
-  constexpr std::uint64_t largest = 2 * MiB;
   const bool bare = call.kind == OpKind::bare_launch || call.kind == OpKind::launch_forward ||
                     call.kind == OpKind::launch_backward;
   if (!bare || call.trial || !profiler.describing()) return;
   for (const tracker::Operand& operand : op.operands)
-    if (operand.effect == Effect::read_write && operand.offset == 0 && operand.bytes <= largest)
+    if (operand.effect == Effect::read_write && operand.offset == 0 && operand.bytes <= largest_table)
       small_buffers.insert_or_assign(operand.base, std::pair(operand.bytes, call.stream));
 }
 
@@ -71,14 +70,18 @@ void Session::Impl::scan_small_buffers(Session& session, std::unique_lock<std::m
   const auto buffers = std::exchange(small_buffers, {});
   const auto blocked = order.host_blocked();
   if (!blocked || *blocked) return;  // to wait might have no end
+  if (scan_memory == nullptr) {
+    const auto made = device.host_allocate(largest_table);
+    if (!made) return;
+    scan_memory = *made;
+  }
   ++scans;
+  std::byte* const host = std::exchange(scan_memory, nullptr);  // another thread makes its own
   lock.unlock();
   for (const auto& [base, written] : buffers) {
     const auto [bytes, stream] = written;
     const auto capturing = device.capturing(stream);
     if (!capturing || *capturing || !session.find_known(base)) continue;
-    const auto host = device.host_allocate(bytes);
-    if (!host) break;
     const Access whole{base, bytes, Effect::read};
     Call call{"looking for addresses", OpKind::bare_launch, stream, {&whole, 1}};
     call.blocks = true;
@@ -88,16 +91,19 @@ void Session::Impl::scan_small_buffers(Session& session, std::unique_lock<std::m
         [&, address = base, length = bytes, in = stream]() -> int {
           const auto event = device.create_event();
           if (!event) return 1;
-          const bool done = device.copy_out(*host, address, length, in) && device.record(*event, in) &&
+          const bool done = device.copy_out(host, address, length, in) && device.record(*event, in) &&
                             device.synchronize(*event);
           (void)device.destroy_event(*event);
           return done ? 0 : 1;
         },
         1);
-    if (copied == 0) session.pin_addresses_in({*host, bytes});
-    (void)device.host_free(*host);
+    if (copied == 0) session.pin_addresses_in({host, bytes});
   }
   lock.lock();
+  if (scan_memory != nullptr || scans == most_scans)
+    (void)device.host_free(host);
+  else
+    scan_memory = host;
 }
 
 }  // namespace pooch::runtime
