@@ -32,10 +32,11 @@ class Driver {
   std::string failure_;
 };
 
-// driver_call(cuInit, 0): the driver's own function by its name in cuda.h (which may be a macro for a _v2).
+// driver_function(cuInit): the driver's own function by its name in cuda.h (which may be a macro for a _v2);
+// driver_call(cuInit, 0) calls it.
 #define POOCH_NAME_OF(name) #name
-#define driver_call(name, ...)                                     \
-  (::pooch::test::Driver::instance().function(POOCH_NAME_OF(name), \
-                                              static_cast<decltype(&name)>(nullptr))(__VA_ARGS__))
+#define driver_function(name) \
+  (::pooch::test::Driver::instance().function(POOCH_NAME_OF(name), static_cast<decltype(&name)>(nullptr)))
+#define driver_call(name, ...) (driver_function(name)(__VA_ARGS__))
 
 }  // namespace pooch::test

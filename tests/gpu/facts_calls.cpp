@@ -1,0 +1,171 @@
+// What the device is, what its driver's functions are called, and what calls cost the host.
+#include <dlfcn.h>
+
+#include "tests/gpu/facts.h"
+
+namespace pooch::facts {
+namespace {
+
+// Parameters of three kinds, so that their offsets tell something.
+constexpr const char* ptx = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry nothing(.param .u64 a, .param .u32 b, .param .align 8 .b8 c[24]) { ret; }
+)";
+
+class Module {
+ public:
+  Module() { must_call(cuModuleLoadData, &module_, ptx); }
+  ~Module() { driver_call(cuModuleUnload, module_); }
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  CUfunction nothing() const {
+    CUfunction function = nullptr;
+    must_call(cuModuleGetFunction, &function, module_, "nothing");
+    return function;
+  }
+
+ private:
+  CUmodule module_ = nullptr;
+};
+
+Json look_up(const char* name, int version, cuuint64_t flags) {
+  void* pointer = nullptr;
+  CUdriverProcAddressQueryResult status{};
+  const CUresult result = driver_call(cuGetProcAddress, name, &pointer, version, flags, &status);
+  Dl_info info{};
+  if (pointer != nullptr) dladdr(pointer, &info);
+  return {{"name", name},
+          {"version", version},
+          {"flags", flags},
+          {"result", static_cast<int>(result)},
+          {"dladdr", info.dli_sname != nullptr ? info.dli_sname : ""},
+          {"exact", pointer != nullptr && info.dli_saddr == pointer}};
+}
+
+// `function` of `library` gives an integer as its result or in its argument; null where it cannot be asked.
+template <class Type>
+Type* function_of(const char* library, const char* function) {
+  void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  return handle == nullptr ? nullptr : reinterpret_cast<Type*>(dlsym(handle, function));
+}
+
+}  // namespace
+
+void device_section(Bench&, Json& out) {
+  CUdevice device = 0;
+  must_call(cuDeviceGet, &device, 0);
+  char name[128] = "";
+  int version = 0;
+  std::size_t total = 0, free = 0;
+  must_call(cuDeviceGetName, name, sizeof name, device);
+  must_call(cuDriverGetVersion, &version);
+  must_call(cuMemGetInfo, &free, &total);
+  out = {{"name", name}, {"driver_cuda_version", version}, {"total_bytes", total}, {"free_bytes", free}};
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  std::size_t granularity = 0;
+  must_call(cuMemGetAllocationGranularity, &granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  out["granularity_bytes"] = granularity;
+  const std::pair<const char*, CUdevice_attribute> attributes[] = {
+      {"capability_major", CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR},
+      {"capability_minor", CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR},
+      {"multiprocessors", CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
+      {"clock_khz", CU_DEVICE_ATTRIBUTE_CLOCK_RATE},
+      {"memory_clock_khz", CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE},
+      {"memory_bus_bits", CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH},
+      {"l2_bytes", CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE},
+      {"copy_engines", CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT},
+      {"host_vmm", CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED},
+      {"host_numa_vmm", CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED},
+      {"host_numa_id", CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID},
+      {"pageable_access", CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS},
+  };
+  for (const auto& [key, attribute] : attributes) {
+    int value = 0;
+    must_call(cuDeviceGetAttribute, &value, attribute, device);
+    out[key] = value;
+  }
+}
+
+void versions_section(Bench&, Json& out) {
+  for (const auto& [key, library, function] :
+       {std::tuple{"cudnn", "libcudnn.so.9", "cudnnGetVersion"},
+        std::tuple{"cublaslt", "libcublasLt.so.13", "cublasLtGetVersion"}}) {
+    auto* get = function_of<std::size_t()>(library, function);
+    out[key] = get != nullptr ? Json(get()) : Json();
+  }
+  int runtime = 0;
+  auto* get_runtime = function_of<int(int*)>("libcudart.so.13", "cudaRuntimeGetVersion");
+  out["cudart"] = get_runtime != nullptr && get_runtime(&runtime) == 0 ? Json(runtime) : Json();
+  std::uint32_t cupti = 0;
+  auto* get_cupti = function_of<int(std::uint32_t*)>("libcupti.so.13", "cuptiGetVersion");
+  out["cupti"] = get_cupti != nullptr && get_cupti(&cupti) == 0 ? Json(cupti) : Json();
+}
+
+// Does dladdr name what cuGetProcAddress returns, and is the symbol's address the pointer itself?
+void naming_section(Bench&, Json& out) {
+  Json rows = Json::array();
+  int named = 0;
+  for (const char* name : {"cuMemAlloc", "cuMemFree", "cuMemAllocAsync", "cuLaunchKernel", "cuLaunchKernelEx",
+                           "cuMemcpyAsync", "cuMemGetInfo", "cuCtxSynchronize", "cuGetProcAddress"}) {
+    for (const cuuint64_t flags :
+         {CU_GET_PROC_ADDRESS_LEGACY_STREAM, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM}) {
+      for (const int version : {11000, 12000, 13000}) {
+        rows.push_back(look_up(name, version, flags));
+        named += rows.back()["exact"].get<bool>() ? 1 : 0;
+      }
+    }
+  }
+  out = {{"asked", rows.size()}, {"named_exactly", named}, {"rows", std::move(rows)}};
+}
+
+void calls_section(Bench& bench, Json& out) {
+  constexpr int times = 200;
+  constexpr std::size_t block = 64 * MiB;
+  const Event event;
+  event.record(bench.stream);
+  bench.stream.finish();
+  HostClock& clock = bench.clock;
+  const auto record = driver_function(cuEventRecord);
+  const auto query = driver_function(cuEventQuery);
+  out["event_record_us"] = clock.median(times, [&] { record(event, bench.stream); });
+  bench.stream.finish();
+  out["event_query_us"] = clock.median(times, [&] { query(event); });
+  out["stream_synchronize_us"] = clock.median(times, [&] { bench.stream.finish(); });
+  const HostMemory host(MiB);
+  const DeviceMemory memory(MiB);
+  const auto copy_in = driver_function(cuMemcpyHtoDAsync);
+  out["copy_submit_us"] = clock.median(times, [&] { copy_in(memory, host.get(), 4 * KiB, bench.stream); });
+  bench.stream.finish();
+  CUdeviceptr address = 0;
+  std::vector<double> allocations, frees;
+  for (int i = 0; i < 20; ++i) {
+    allocations.push_back(clock.microseconds([&] { must_call(cuMemAlloc, &address, block); }));
+    frees.push_back(clock.microseconds([&] { must_call(cuMemFree, address); }));
+  }
+  out["allocate_64MiB_us"] = median(allocations);
+  out["free_64MiB_us"] = median(frees);
+}
+
+void kernel_section(Bench& bench, Json& out) {
+  const Module module;
+  const CUfunction nothing = module.nothing();
+  Json parameters = Json::array();
+  std::size_t offset = 0, size = 0;
+  while (driver_call(cuFuncGetParamInfo, nothing, parameters.size(), &offset, &size) == CUDA_SUCCESS)
+    parameters.push_back({{"offset", offset}, {"bytes", size}});
+  out["parameters"] = std::move(parameters);
+  unsigned long long a = 0;
+  unsigned b = 0;
+  char c[24] = {};
+  void* arguments[] = {&a, &b, c};
+  const auto launch = driver_function(cuLaunchKernel);
+  out["launch_us"] = bench.clock.median(
+      2000, [&] { launch(nothing, 1, 1, 1, 1, 1, 1, 0, bench.stream, arguments, nullptr); });
+  bench.stream.finish();
+}
+
+}  // namespace pooch::facts

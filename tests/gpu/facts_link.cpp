@@ -1,0 +1,123 @@
+// How fast bytes move: over the link by size and direction, within the device, and into page-locked memory.
+#include <sys/mman.h>
+
+#include "tests/gpu/facts.h"
+
+namespace pooch::facts {
+namespace {
+
+struct Mapping {
+  explicit Mapping(std::size_t size) : bytes(size) {
+    address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (address == MAP_FAILED) throw NoAnswer("the host has no memory for it");
+  }
+  ~Mapping() { munmap(address, bytes); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  void* address;
+  std::size_t bytes;
+};
+
+class Link {
+ public:
+  explicit Link(Bench& bench)
+      : bench_(bench),
+        largest_(std::min(bench.bulk, 256 * MiB)),
+        out_(largest_),
+        in_(largest_),
+        device_out_(largest_),
+        device_in_(largest_) {
+    must_call(cuMemsetD8Async, device_out_, static_cast<unsigned char>(1), largest_, bench.stream);
+    bench.stream.finish();
+  }
+  std::size_t largest() const { return largest_; }
+
+  // Bytes per second in each direction that is asked for.
+  double rate(std::size_t bytes, bool out, bool in) {
+    const std::size_t times = std::clamp<std::size_t>(bench_.bulk / bytes, 4, most());
+    const double us = timed([&] {
+      for (std::size_t i = 0; i < times; ++i) {
+        if (out) must_call(cuMemcpyDtoHAsync, out_.get(), device_out_, bytes, bench_.stream);
+        if (in) must_call(cuMemcpyHtoDAsync, device_in_, in_.get(), bytes, bench_.other);
+      }
+    });
+    return static_cast<double>(times * bytes) / us * 1e6;
+  }
+  // Of copies that follow each other and carry next to nothing.
+  double latency_us() {
+    const std::size_t times = most();
+    const double us = timed([&] {
+      for (std::size_t i = 0; i < times; ++i)
+        must_call(cuMemcpyHtoDAsync, device_in_, in_.get(), std::size_t{64}, bench_.other);
+    });
+    return us / static_cast<double>(times);
+  }
+
+ private:
+  // Copies in a row. The software GPU compares each with all that it is not ordered behind.
+  std::size_t most() const { return bench_.software ? 16 : 1024; }
+  double timed(const std::function<void()>& submit) {
+    begin_.record(bench_.stream);
+    bench_.other.follow(bench_.stream);
+    submit();
+    bench_.stream.follow(bench_.other);
+    end_.record(bench_.stream);
+    bench_.stream.finish();
+    return end_.microseconds_since(begin_);
+  }
+  Bench& bench_;
+  std::size_t largest_;
+  HostMemory out_, in_;
+  DeviceMemory device_out_, device_in_;
+  Event begin_, end_;
+};
+
+}  // namespace
+
+void link_section(Bench& bench, Json& out) {
+  Link link(bench);
+  link.rate(link.largest(), true, true);  // clocks up, pages touched
+  for (std::size_t bytes = 64 * KiB; bytes <= link.largest(); bytes *= 4) {
+    out["by_size"].push_back({{"bytes", bytes},
+                              {"out_bytes_per_s", link.rate(bytes, true, false)},
+                              {"in_bytes_per_s", link.rate(bytes, false, true)},
+                              {"each_when_both_bytes_per_s", link.rate(bytes, true, true)}});
+  }
+  out["latency_us"] = link.latency_us();
+}
+
+void device_copy_section(Bench& bench, Json& out) {
+  const std::size_t bytes = bench.bulk;
+  constexpr int times = 20;
+  const DeviceMemory from(bytes), to(bytes);
+  const Event begin, end;
+  const auto rate = [&](const std::function<void()>& submit) {
+    submit();
+    begin.record(bench.stream);
+    for (int i = 0; i < times; ++i) submit();
+    end.record(bench.stream);
+    bench.stream.finish();
+    return times * static_cast<double>(bytes) / end.microseconds_since(begin) * 1e6;
+  };
+  out["set_bytes_per_s"] = rate([&] { must_call(cuMemsetD32Async, from, 1U, bytes / 4, bench.stream); });
+  out["copy_bytes_per_s"] = rate([&] { must_call(cuMemcpyDtoDAsync, to, from, bytes, bench.stream); });
+}
+
+void pinning_section(Bench& bench, Json& out) {
+  const auto allocate = [&](std::size_t bytes) {
+    void* memory = nullptr;
+    const double us = bench.clock.microseconds([&] { must_call(cuMemHostAlloc, &memory, bytes, 0U); });
+    must_call(cuMemFreeHost, memory);
+    return us;
+  };
+  out["allocate_2MiB_us"] = allocate(2 * MiB);
+  const std::size_t bytes = bench.software ? 256 * MiB : 2 * GiB;
+  out["bytes"] = bytes;
+  out["allocate_us"] = allocate(bytes);
+  const Mapping mapping(bytes);
+  out["register_us"] =
+      bench.clock.microseconds([&] { must_call(cuMemHostRegister, mapping.address, bytes, 0U); });
+  must_call(cuMemHostUnregister, mapping.address);
+}
+
+}  // namespace pooch::facts
