@@ -1,0 +1,84 @@
+"""The trainer with pooch, against itself without: the same losses and weights, under every policy and backing."""
+import functools
+
+from checks import Failed, Skipped, require, skipping
+from programs import MIB
+
+# Of the need, what each policy makes do with on digits (tests/preload/planned.py), and some more.
+SHARE = {"swap-all-unscheduled": 0.4, "swap-all": 0.35, "swap-opt": 0.35, "pooch": 0.35, "superneurons": 0.6, "vdnn-all": 0.45,
+         "vdnn-conv": 0.75, "vdnn-dyn": 0.75, "lms": 0.45, "lms-sync": 0.35, "hybrid": 0.35}
+ALIAS_SHARE = 0.15  # more: every address keeps its place
+ITERATIONS = 14
+FIELDS = ("cap_bytes", "need_bytes", "peak_device_bytes", "iterations", "planned_iterations", "plans_left", "replays", "verified",
+          "mismatches", "evictions", "predicted_ms", "actual_ms", "predicted_peak_bytes", "planned_peak_bytes")
+
+
+class Bits:
+    def __init__(self, programs, device, repetitions):
+        self.programs, self.device, self.repetitions = programs, device, repetitions
+
+    def command(self, network):
+        small = ["--input-size", "32", "--batch", "128"] if self.device.software else ["--batch", "64"]
+        return [self.programs.train, "--network", network, "--iterations", str(ITERATIONS), "--json",
+                *(small if network != "digits" else [])]
+
+    @functools.lru_cache(maxsize=None)
+    def in_core(self, network):
+        run = self.programs.run(self.device, self.command(network), "--no-pooch")
+        require(run.status == 0, f"in-core, exit code {run.status}: {run.last_words()}")
+        return run
+
+    def twice(self, network):
+        """What differs from run to run without pooch cannot be compared with it."""
+        again = self.programs.run(self.device, self.command(network), "--no-pooch")
+        same(self.in_core(network), again, "a second run without pooch")
+        return {"need_bytes": again.result()["need_bytes"], "loss": again.result()["loss"]}
+
+    def check(self, network, policy, backing, **env):
+        for _ in range(self.repetitions):
+            numbers = self.once(network, policy, backing, env)
+        return numbers
+
+    def once(self, network, policy, backing, env):
+        need = self.in_core(network).result()["need_bytes"]
+        share = SHARE.get(policy, 0.75) + (ALIAS_SHARE if backing == "alias" else 0)
+        cap = int(need * share) // MIB * MIB
+        limit = [] if policy == "keep" else ["--memory", str(cap)]
+        run = self.programs.run(self.device, self.command(network), "--policy", policy, *limit,
+                                env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_BACKING": backing, "POOCH_LOG": "info"} | env)
+        require(run.status == 0, f"exit code {run.status}: {run.last_words()}")
+        numbers = {field: run.summary[field] for field in FIELDS}
+        same(self.in_core(network), run, "with pooch", numbers)
+        require(run.summary["mismatches"] == 0, f"{run.summary['mismatches']} replays made something else", numbers)
+        peak = run.summary["peak_device_bytes"]
+        require(policy == "keep" or peak <= cap, f"the peak of {peak} bytes is above the cap of {cap}", numbers)
+        if self.device.software:
+            require(run.device["violations"] == [], f"the software GPU complains: {run.device['violations'][:1]}", numbers)
+        if policy not in ("demand", "keep"):
+            require(run.summary["planned_iterations"] > 0, "no iteration followed a plan", numbers)
+        if backing == "alias" and ("alias mode: " not in run.err or "alias mode ends" in run.err):
+            said = next((line for line in run.err.splitlines() if "alias mode" in line), "nothing is said of it")
+            raise Skipped(f"the same bits, but not in alias mode: {said}", numbers)
+        return numbers
+
+    def checks(self):
+        if self.device.timing:
+            yield "all", skipping("timing mode computes nothing; take :compute")
+            return
+        for network in ("digits", "resnet50"):
+            yield f"{network}/in-core-twice", functools.partial(self.twice, network)
+            yield f"{network}/demand", functools.partial(self.check, network, "demand", "remap")
+            planned = self.programs.policies() if network == "digits" else ["hybrid", "superneurons"]
+            for policy in planned:
+                for backing in ("remap", "alias") if policy != "keep" else ("remap",):
+                    yield f"{network}/{policy}/{backing}", functools.partial(self.check, network, policy, backing)
+            yield f"{network}/hybrid/verify-all", functools.partial(self.check, network, "hybrid", "remap", POOCH_VERIFY="all")
+
+
+def same(reference, run, what, numbers=None):
+    if run.losses != reference.losses:
+        first = next((i for i, pair in enumerate(zip(reference.losses, run.losses)) if pair[0] != pair[1]),
+                     min(len(reference.losses), len(run.losses)))
+        raise Failed(f"{what} the loss differs from iteration {first} on", numbers)
+    require(len(run.losses) > ITERATIONS, f"{what} there are {len(run.losses) - 1} losses of {ITERATIONS}", numbers)
+    require(run.weights == reference.weights and run.weights, f"{what} the weights differ, or there are none", numbers)

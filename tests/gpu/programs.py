@@ -1,0 +1,80 @@
+"""Where pooch's programs lie, in a build folder or in a bundle, and runs of them on a device."""
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+MIB, GIB = 1 << 20, 1 << 30
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent  # of the source tree, or of the bundle
+NO_GPU = 77  # exit code of programs that need one
+
+
+@dataclasses.dataclass
+class Run:
+    status: int
+    out: str
+    err: str
+    summary: dict | None  # what pooch says
+    device: dict | None  # what the software GPU says
+    losses: list[str]
+    weights: list[str]  # of the trainer, where the device computes: one hash each
+
+    def result(self):
+        """The JSON that the trainer prints."""
+        return json.loads(self.out)
+
+    def last_words(self):
+        lines = [line for line in self.err.splitlines() if line.strip()]
+        return lines[-1] if lines else "nothing on stderr"
+
+
+class Device:
+    def __init__(self, text):
+        self.text = text
+        self.software = text.startswith("soft:")
+        self.timing = self.software and ":timing" in text
+        self.clock = "virtual time of the software GPU" if self.software else "events of the device"
+
+
+class Programs:
+    """`build`: a build folder; without one the bundle around this file, else the folder `build` of the source tree."""
+
+    def __init__(self, build=None):
+        if build is None and (ROOT / "bin/pooch").exists():
+            places = {"pooch": "bin/pooch", "train": "bin/train", "device_test": "tests/gpu/device_test", "facts": "tests/gpu/facts"}
+            self.folder = ROOT
+        else:
+            places = {"pooch": "tools/pooch", "train": "examples/train", "device_test": "tests/device_test", "facts": "tests/facts"}
+            self.folder = pathlib.Path(build or ROOT / "build").resolve()
+        self.pooch, self.train, self.device_test, self.facts = (self.folder / places[name] for name in
+                                                                ("pooch", "train", "device_test", "facts"))
+        self.examples = ROOT / "examples/pytorch"
+        self.models = next((folder for folder in (ROOT / "softgpu/models", ROOT / "lib/pooch/softgpu/models") if folder.exists()), None)
+
+    def run(self, device, command, *options, env=None, timeout=550):
+        """`pooch run --device DEVICE OPTIONS -- COMMAND`; without --no-pooch with a summary. The trainer's losses and weights
+        come along where it is the command. Raises what subprocess.run does."""
+        with tempfile.TemporaryDirectory() as folder:
+            files = {name: pathlib.Path(folder, name) for name in ("summary", "device", "losses", "weights")}
+            command = [str(word) for word in command]
+            if command[0] == str(self.train):
+                command += ["--loss-log", str(files["losses"])]
+                if not device.timing:
+                    command += ["--weights-log", str(files["weights"])]
+            if "--no-pooch" not in options:
+                options = (*options, "--summary", str(files["summary"]))
+            environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_PRELOAD"))}
+            environment |= {"POOCH_CACHE": f"{folder}/plans", "SOFTGPU_REPORT": str(files["device"])} | (env or {})
+            done = subprocess.run([str(self.pooch), "run", "--device", device.text, *options, "--", *command], env=environment,
+                                  capture_output=True, text=True, timeout=timeout)
+            text = {name: path.read_text(encoding="utf-8") if path.exists() else "" for name, path in files.items()}
+        return Run(done.returncode, done.stdout, done.stderr, json.loads(text["summary"] or "null"),
+                   json.loads(text["device"] or "null"), text["losses"].split("\n"), text["weights"].splitlines())
+
+    def policies(self):
+        """Those that make plans, as the program itself lists them."""
+        said = subprocess.run([str(self.pooch), "plan", "--help"], capture_output=True, text=True, timeout=60).stdout
+        line = next(line for line in said.splitlines() if line.strip().startswith("--policy"))
+        return [name.strip() for name in line.split(":", 1)[1].split(",")]
