@@ -62,8 +62,9 @@ class Bundle:
             self.place_program(kernels, "lib/pooch/softgpu/kernels", kernels.name)
         for model in sorted(soft.glob("models/*.json")):
             self.place(model, "lib/pooch/softgpu/models", model.name)
-        self.place_program(self.build / "tests/device_test", "tests/gpu/device_test")
-        for folder in ("tests/gpu", "tests/bench"):
+        for name in ("device_test", "facts"):
+            self.place_program(self.build / "tests" / name, "tests/gpu", name)
+        for folder in ("tests/gpu", "tests/bench", "examples/pytorch"):
             for script in sorted((SOURCE / folder).glob("*.py")):
                 self.place(script, folder, script.name)
         for text in ("README.md", "docs/gpu-checks.md"):

@@ -205,7 +205,7 @@ void alias_section(Bench& bench, Json& out) {
 // Two handles in turn at one address.
 void remap_section(Bench& bench, Json& out) {
   constexpr std::size_t bytes = 64 * MiB;
-  constexpr unsigned rounds = 100;
+  const unsigned rounds = bench.software ? 10 : 100;
   const Handle handles[] = {Handle(bytes), Handle(bytes)};
   const HostMemory host(MiB);
   Range range(bytes);
