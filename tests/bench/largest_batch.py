@@ -1,6 +1,8 @@
-"""The largest batch that trains in 16 GiB: in-core, and under a policy with a host budget. Virtual time.
+"""The largest batch that trains in 16 GiB: in-core, and under a policy with a host budget.
 
-usage: largest_batch.py BUILD_FOLDER [NETWORK [HOST_MEMORY [POLICY [MODEL]]]]
+usage: largest_batch.py BUILD_FOLDER_OR_BUNDLE [NETWORK [HOST_MEMORY [POLICY [MODEL]]]]
+MODEL: of the software GPU, then in virtual time and in-core on a device of that size; or `real`, then in-core under the policy
+`keep`, which lets nothing leave.
 
 Bisects in steps of 8 images. A batch trains when all iterations end well, within the cap, without a violation; it is planned
 when some of them followed a plan from their first op to their last. What the first batch that does not train is refused
@@ -9,30 +11,35 @@ with names the op and what it needs.
 import json
 import pathlib
 import sys
-import tempfile
 
 ARGUMENTS = sys.argv[2:] + ["resnet50", "178GiB", "hybrid", "v100-pcie3"][len(sys.argv[2:]):]
-sys.argv[2:] = []
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "preload"))
-from runs import MIB, TRAIN, run  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "gpu"))
+from programs import MIB, Device, Programs  # noqa: E402
 
+PROGRAMS = Programs(sys.argv[1])
 NETWORK, HOST, POLICY, MODEL = ARGUMENTS
+DEVICE = Device("real" if MODEL == "real" else f"soft:{MODEL}:timing")
 CAP_MIB = 16 << 10
 STEP = 8
 
 
 def attempt(mode, batch):
     """mode: in-core, any (iterations with or without a plan) or planned."""
-    command = [TRAIN, "--network", NETWORK, "--batch", batch, "--iterations", 2 if mode == "in-core" else 10, "--json"]
-    options = ["--no-pooch"] if mode == "in-core" else ["--policy", POLICY, "--memory", f"{CAP_MIB}MiB", "--host-memory", HOST]
-    with tempfile.TemporaryDirectory() as cache:
-        done = run(f"soft:{MODEL}:timing", command, *options, timeout=900,
-                   env={"POOCH_CACHE": cache, "POOCH_WAIT_FOR_PLANS": "1"})
+    command = [PROGRAMS.train, "--network", NETWORK, "--batch", batch, "--iterations", 2 if mode == "in-core" else 10, "--json"]
+    capped = ["--memory", f"{CAP_MIB}MiB"]
+    if mode == "in-core":
+        options = ["--no-pooch"] if DEVICE.software else ["--policy", "keep", *capped]
+    else:
+        options = ["--policy", POLICY, *capped, "--host-memory", HOST]
+    done = PROGRAMS.run(DEVICE, command, *options, timeout=900, env={"POOCH_WAIT_FOR_PLANS": "1"})
     good = done.status == 0
     if good:
         why = "without a plan" if mode == "planned" and done.summary["planned_iterations"] == 0 else ""
-        assert done.device["violations"] == [], done.err
-        assert done.device["peak_bytes"] <= CAP_MIB * MIB
+        if DEVICE.software:
+            assert done.device["violations"] == [], done.err
+            assert done.device["peak_bytes"] <= CAP_MIB * MIB
+        else:
+            assert done.summary["peak_device_bytes"] <= CAP_MIB * MIB
     else:
         why = done.err.strip().splitlines()[0]
     print(f"{mode} {batch}: {why or 'trains'}", file=sys.stderr, flush=True)

@@ -5,7 +5,7 @@ is the run's own last iterations, where no timer is left; for each iteration the
 timer adds to the iterations before (brackets, reading, taking down) is charged to those that were timed: as many as the
 timed calls make up, less those before the first iteration.
 
-usage: timing_cost.py BUILD_FOLDER [ROUNDS [LIMIT [DEVICE]]]
+usage: timing_cost.py BUILD_FOLDER_OR_BUNDLE [ROUNDS [LIMIT [DEVICE]]]
 LIMIT: in per cent; above it the exit code is 1. DEVICE: as `pooch run --device` takes it.
 """
 import json
@@ -17,7 +17,10 @@ import subprocess
 import sys
 import tempfile
 
-BUILD = pathlib.Path(sys.argv[1]).resolve()
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "gpu"))
+from programs import Programs  # noqa: E402
+
+PROGRAMS = Programs(sys.argv[1])
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 9
 LIMIT = float(sys.argv[3]) if len(sys.argv) > 3 else None
 DEVICE = sys.argv[4] if len(sys.argv) > 4 else "soft:v100-pcie3:timing"
@@ -34,8 +37,8 @@ def iterations(network, batch, timer):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
         environment.update(POOCH_TIMER=timer, POOCH_REPORT=folder, POOCH_LOG="info")
         done = subprocess.run(
-            [BUILD / "tools/pooch", "run", "--device", DEVICE, "--policy", "keep", "--",
-             BUILD / "examples/train", "--network", network, "--batch", str(batch), "--iterations", str(ITERATIONS),
+            [PROGRAMS.pooch, "run", "--device", DEVICE, "--policy", "keep", "--",
+             PROGRAMS.train, "--network", network, "--batch", str(batch), "--iterations", str(ITERATIONS),
              "--host-log", log], env=environment, capture_output=True, text=True, timeout=100)
         if done.returncode != 0:
             sys.exit(f"the trainer ended with {done.returncode}: {done.stderr}")

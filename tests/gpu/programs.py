@@ -39,19 +39,19 @@ class Device:
 
 
 class Programs:
-    """`build`: a build folder; without one the bundle around this file, else the folder `build` of the source tree."""
+    """`folder`: a build folder or a bundle; without one the bundle around this file, else the folder `build` of the source tree."""
 
-    def __init__(self, build=None):
-        if build is None and (ROOT / "bin/pooch").exists():
+    def __init__(self, folder=None):
+        if folder is None:
+            folder = ROOT if (ROOT / "bin/pooch").exists() else ROOT / "build"
+        self.folder = pathlib.Path(folder).resolve()
+        if (self.folder / "bin/pooch").exists():
             places = {"pooch": "bin/pooch", "train": "bin/train", "device_test": "tests/gpu/device_test", "facts": "tests/gpu/facts"}
-            self.folder = ROOT
         else:
             places = {"pooch": "tools/pooch", "train": "examples/train", "device_test": "tests/device_test", "facts": "tests/facts"}
-            self.folder = pathlib.Path(build or ROOT / "build").resolve()
         self.pooch, self.train, self.device_test, self.facts = (self.folder / places[name] for name in
                                                                 ("pooch", "train", "device_test", "facts"))
         self.examples = ROOT / "examples/pytorch"
-        self.models = next((folder for folder in (ROOT / "softgpu/models", ROOT / "lib/pooch/softgpu/models") if folder.exists()), None)
 
     def run(self, device, command, *options, env=None, timeout=550):
         """`pooch run --device DEVICE OPTIONS -- COMMAND`; without --no-pooch with a summary. The trainer's losses and weights

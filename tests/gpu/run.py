@@ -44,7 +44,7 @@ class Facts:
     @functools.lru_cache(maxsize=None)
     def ask(self, section):
         run = self.programs.run(self.device, [self.programs.facts, section], "--no-pooch")
-        if run.status == NO_GPU:
+        if run.status == NO_GPU or "no CUDA driver" in run.err:
             raise Skipped(run.last_words())
         require(run.status == 0, f"exit code {run.status}: {run.last_words()}")
         return json.loads(run.out)[section]

@@ -60,7 +60,7 @@ class Watch:
         digest = hashlib.sha256()
         for group in self.optimizer.param_groups:
             for parameter in group["params"]:
-                digest.update(parameter.detach().cpu().contiguous().view(self.torch.uint8).numpy().tobytes())
+                digest.update(parameter.detach().cpu().flatten().contiguous().view(self.torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
     def report(self, with_weights):
