@@ -21,7 +21,8 @@ from programs import GIB, Device, Programs  # noqa: E402
 
 IN_CORE = "in-core"
 PLANNED = {"hybrid-remap": ("hybrid", "remap"), "hybrid-alias": ("hybrid", "alias"), "pooch": ("pooch", "remap"),
-           "superneurons": ("superneurons", "remap"), "vdnn-conv": ("vdnn-conv", "remap"), "swap-all": ("swap-all", "remap"), "demand": ("demand", "remap")}
+           "superneurons": ("superneurons", "remap"), "vdnn-conv": ("vdnn-conv", "remap"), "swap-all": ("swap-all", "remap"),
+           "demand": ("demand", "remap")}
 OURS = ("hybrid", "pooch")
 PEERS = {"torch.utils.checkpoint": "checkpoint", "save_on_cpu": "save_on_cpu"}
 # Options of torch_example.py, script, its options. The batch of each is an option of this program.

@@ -86,10 +86,11 @@ class Runner(unittest.TestCase):
         self.assertIn("'facts:devices' names no check", done.stderr)
         self.assertEqual(self.checks("fact")[0].returncode, 2)
 
-    def test_without_time_everything_is_skipped_and_parts_made_before_are_kept(self):
+    def test_without_time_everything_is_skipped_and_checks_made_before_are_kept(self):
         self.checks("facts:device")
-        done, results, found = self.checks("links", more=("--add", "--time-limit", "0.000001"))
+        done, results, found = self.checks("links,facts:naming", more=("--add", "--time-limit", "0.000001"))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual((found["facts/device"]["status"], found["facts/naming"]["status"]), ("ok", "skipped"))
         self.assertEqual((found["links/by-size"]["status"], found["links/by-size"]["reason"]), ("skipped", "no time was left"))
         self.assertEqual(results["parts"]["facts"]["status"], "ok")
 

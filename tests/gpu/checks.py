@@ -49,9 +49,12 @@ class Checks:
                 return True
         return not self.only
 
-    def make(self, part, checks):
-        """`checks`: pairs of name and function. Gives the part's status and each check's."""
+    def make(self, part, checks, earlier=None):
+        """`checks`: pairs of name and function; `earlier`: the part as this gave it before, whose other checks stay. Gives the
+        part's status and each check's."""
         made = [self.one(part, name, check) for name, check in checks if self.chosen(part, name)]
+        names = {one["name"] for one in made}
+        made = [one for one in (earlier or {"checks": []})["checks"] if one["name"] not in names] + made
         of = {status: sum(one["status"] == status for one in made) for status in ("ok", "failed", "skipped")}
         status = "failed" if of["failed"] else "ok" if of["ok"] else "skipped"
         return {"status": status, **of, "checks": made}

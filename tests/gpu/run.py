@@ -105,7 +105,7 @@ def machine(facts, python):
     return {"gpu": facts.ask("device"), "processor": first_match("/proc/cpuinfo", r"model name\s*:\s*(.*)"),
             "cores": os.cpu_count(), "memory_kib": int(first_match("/proc/meminfo", r"MemTotal:\s*(\d+)") or 0),
             "system": platform.release(), "glibc": platform.libc_ver()[1],
-            "driver": first_match("/proc/driver/nvidia/version", r"Kernel Module[^\d]*([\d.]+)"),
+            "driver": first_match("/proc/driver/nvidia/version", r"Kernel Module\s+(?:for \S+\s+)?([\d.]+)"),
             "versions": facts.ask("versions") | {"python": platform.python_version(), "torch": torch_version(python)}}
 
 
@@ -114,7 +114,7 @@ def options(words):
     parser.add_argument("--device", default="real", help="real, or soft:MODEL:compute (real)")
     parser.add_argument("--out", default="gpu-results.json", help="file for the results (gpu-results.json)")
     parser.add_argument("--only", default="", help=f"parts, or PART:PATTERN of names of checks, with commas between: {', '.join(PARTS)}")
-    parser.add_argument("--add", action="store_true", help="keep the parts that OUT has and that are not made now")
+    parser.add_argument("--add", action="store_true", help="keep the checks that OUT has and that are not made now")
     parser.add_argument("--repetitions", type=int, default=1, help="of every run that is compared (1)")
     parser.add_argument("--time-limit", type=float, default=0, help="seconds; checks not begun by then are skipped (none)")
     parser.add_argument("--build", help="build folder (the bundle, or the folder build)")
@@ -130,9 +130,13 @@ def options(words):
 
 
 def earlier(o):
+    """Parts by name. They must be of the same device."""
     if not o.add or not pathlib.Path(o.out).exists():
         return {}
-    return json.loads(pathlib.Path(o.out).read_text(encoding="utf-8"))["parts"]
+    before = json.loads(pathlib.Path(o.out).read_text(encoding="utf-8"))
+    if before["device"] != o.device:
+        sys.exit(f"run.py: --add: {o.out} is of {before['device']}")
+    return before["parts"]
 
 
 def main(words):
@@ -150,7 +154,7 @@ def main(words):
                "clock": device.clock, "repetitions": o.repetitions, "machine": around, "parts": earlier(o)}
     for part in PARTS:
         if checks.chosen(part):
-            results["parts"][part] = checks.make(part, of_part[part]())
+            results["parts"][part] = checks.make(part, of_part[part](), results["parts"].get(part))
             write_json(o.out, results)  # what is known stays known when the time ends
     for choice in sorted(checks.unused):
         print(f"run.py: --only '{choice}' names no check", file=sys.stderr)
