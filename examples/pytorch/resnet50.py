@@ -1,6 +1,6 @@
 """torchvision's ResNet-50, trained on random images.
 
-usage: resnet50.py [--batch N] [--iterations N] [--amp] [--channels-last]
+usage: resnet50.py [--batch N] [--iterations N] [--amp] [--channels-last] [--same-batch]
 """
 
 import argparse
@@ -17,6 +17,7 @@ def options():
     parser.add_argument("--iterations", type=int, default=10)
     parser.add_argument("--amp", action="store_true", help="compute in float16, with a scaled loss")
     parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--same-batch", action="store_true", help="one batch, sent to the device once")
     return parser.parse_args()
 
 
@@ -28,8 +29,9 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     scaler = torch.amp.GradScaler("cuda", enabled=o.amp)
     for i in range(o.iterations):
-        images = torch.randn(o.batch, 3, 224, 224).cuda().to(memory_format=layout)
-        labels = torch.randint(1000, (o.batch,)).cuda()
+        if i == 0 or not o.same_batch:
+            images = torch.randn(o.batch, 3, 224, 224).cuda().to(memory_format=layout)
+            labels = torch.randint(1000, (o.batch,)).cuda()
         with torch.autocast("cuda", torch.float16) if o.amp else contextlib.nullcontext():
             loss = functional.cross_entropy(model(images), labels)
         optimizer.zero_grad()
