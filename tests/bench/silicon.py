@@ -36,17 +36,20 @@ class Silicon:
 
     def pooch(self, command, policy, backing, memory):
         limit = ["--memory", memory, "--policy", policy] if memory else []  # without a cap as a user starts it
-        env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_BACKING": backing}
+        env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_BACKING": backing, "POOCH_LOG": "info"}
         run = self.programs.run(self.device, command, *limit, env=env)
         require(run.status == 0, f"exit code {run.status}: {run.last_words()}")
         s = run.summary
         numbers = {key: s[key] for key in ("cap_bytes", "need_bytes", "peak_device_bytes", "peak_host_bytes", "planned_iterations",
                                            "plans_left", "replays", "mismatches", "bytes_out", "bytes_in", "predicted_ms",
                                            "actual_ms", "predicted_peak_bytes", "planned_peak_bytes")}
+        if backing == "alias" and run.out_of_alias():
+            numbers["remark"] = run.out_of_alias()
         require(s["mismatches"] == 0, f"{s['mismatches']} replays made something else", numbers)
         require(s["peak_device_bytes"] <= s["cap_bytes"], "the peak is above the cap", numbers)
         if memory and policy != "demand" and s["planned_iterations"] == 0:
             why = next((line for line in reversed(run.err.splitlines()) if ": warning: " in line), run.last_words())
+            why = why.split("profile.json: ")[-1]  # the planner's own words
             verdict = Failed if policy in OURS else Skipped  # others may have no plan under a cap
             raise verdict(f"no iteration followed a plan: {why}", numbers)
         return run, numbers
@@ -115,16 +118,16 @@ def table(group, made):
     """Markdown. Ratio: milliseconds per iteration over those in-core; predictions against what was measured. The peak of the
     trainer in-core is its need, that of PyTorch without pooch what PyTorch held."""
     in_core = next((row.get("ms") for row in made["checks"] if row["name"] == IN_CORE), None)
-    lines = [f"### {group}", "", "| | ms per iteration | per second | over in-core | peak | predicted time | predicted peak |",
-             "| --- | --- | --- | --- | --- | --- | --- |"]
+    lines = [f"### {group}", "", "| | ms per iteration | per second | over in-core | peak | predicted time | predicted peak | |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for row in made["checks"]:
         ms = row.get("ms")
         if ms is None:
-            cells = [f"{row['status']}: {row['reason']}".replace("|", "/"), "–", "–", "–", "–", "–"]
+            cells = ["–"] * 6 + [f"{row['status']}: {row['reason']}".replace("|", "/")]
         else:
             cells = [f"{ms:.1f}", f"{row['per_s']:.1f}", f"{ms / in_core:.3f} ×" if in_core else "–",
                      gib(row.get("peak_device_bytes")), off(row.get("predicted_ms"), row.get("actual_ms")),
-                     off(row.get("predicted_peak_bytes"), row.get("planned_peak_bytes"))]
+                     off(row.get("predicted_peak_bytes"), row.get("planned_peak_bytes")), row.get("remark", "")]
         lines.append("| " + " | ".join([row["name"], *cells]) + " |")
     return "\n".join(lines)
 

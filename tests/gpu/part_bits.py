@@ -57,9 +57,8 @@ class Bits:
             require(run.device["violations"] == [], f"the software GPU complains: {run.device['violations'][:1]}", numbers)
         if policy not in ("demand", "keep"):
             require(run.summary["planned_iterations"] > 0, "no iteration followed a plan", numbers)
-        if backing == "alias" and ("alias mode: " not in run.err or "alias mode ends" in run.err):
-            said = next((line for line in run.err.splitlines() if "alias mode" in line), "nothing is said of it")
-            raise Skipped(f"the same bits, but not in alias mode: {said}", numbers)
+        if backing == "alias" and run.out_of_alias():
+            raise Skipped(f"the same bits, but not in alias mode: {run.out_of_alias()}", numbers)
         return numbers
 
     def checks(self):

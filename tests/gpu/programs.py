@@ -25,6 +25,14 @@ class Run:
         """The JSON that the trainer prints."""
         return json.loads(self.out)
 
+    def out_of_alias(self):
+        """What pooch says, under POOCH_LOG=info, where the run was not in alias mode to its end; else None."""
+        said = [line for line in self.err.splitlines() if "alias mode" in line]
+        ends = [line for line in said if "alias mode ends" in line]
+        if ends:
+            return f"{ends[0].removeprefix('pooch: ')}, {len(ends)} times in all"
+        return None if any("alias mode: " in line for line in said) else (said or ["alias mode is not spoken of"])[-1]
+
     def last_words(self):
         lines = [line for line in self.err.splitlines() if line.strip()]
         return lines[-1] if lines else "nothing on stderr"
