@@ -7,6 +7,7 @@ from programs import MIB
 # Of the need, what each policy makes do with on digits (tests/preload/planned.py), and some more.
 SHARE = {"swap-all-unscheduled": 0.4, "swap-all": 0.35, "swap-opt": 0.35, "pooch": 0.35, "superneurons": 0.6, "vdnn-all": 0.45,
          "vdnn-conv": 0.75, "vdnn-dyn": 0.75, "lms": 0.45, "lms-sync": 0.35, "hybrid": 0.35}
+SMALL_SHARE = 0.85
 ALIAS_SHARE = 0.15  # more: every address keeps its place
 FIELDS = ("cap_bytes", "need_bytes", "peak_device_bytes", "iterations", "planned_iterations", "plans_left", "replays", "verified",
           "mismatches", "evictions", "predicted_ms", "actual_ms", "predicted_peak_bytes", "planned_peak_bytes")
@@ -43,6 +44,8 @@ class Bits:
     def once(self, network, policy, backing, env):
         need = self.in_core(network).result()["need_bytes"]
         share = SHARE.get(policy, 0.75) + (ALIAS_SHARE if backing == "alias" else 0)
+        if network != "digits" and self.device.software:
+            share = SMALL_SHARE  # small images: most of the need are parameters
         cap = int(need * share) // MIB * MIB
         limit = [] if policy == "keep" else ["--memory", str(cap)]
         run = self.programs.run(self.device, self.command(network), "--policy", policy, *limit,

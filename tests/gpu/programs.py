@@ -3,6 +3,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -34,8 +35,9 @@ class Run:
         return None if any("alias mode: " in line for line in said) else (said or ["alias mode is not spoken of"])[-1]
 
     def last_words(self):
-        lines = [line for line in self.err.splitlines() if line.strip()]
-        return lines[-1] if lines else "nothing on stderr"
+        """The line of stderr that most likely says why: the first with an error, else the last."""
+        lines = [line.strip() for line in self.err.splitlines() if line.strip()] or ["nothing on stderr"]
+        return next((line for line in lines if re.search(r"error:|Error:|out of memory", line)), lines[-1])[:400]
 
 
 class Device:
