@@ -26,7 +26,9 @@ PLANNED = {"hybrid-remap": ("hybrid", "remap"), "hybrid-alias": ("hybrid", "alia
 OURS = ("hybrid", "pooch")
 PEERS = {"torch.utils.checkpoint": "checkpoint", "save_on_cpu": "save_on_cpu"}
 # Options of torch_example.py, script, its options. The batch of each is an option of this program.
-TORCH = {"torch-resnet50-tf32": ["--tf32", "resnet50.py"], "torch-resnet50-bf16": ["--bf16", "resnet50.py", "--channels-last"],
+# One batch for all iterations: drawing images takes the host longer than training on them takes the device.
+TORCH = {"torch-resnet50-tf32": ["--tf32", "resnet50.py", "--same-batch"],
+         "torch-resnet50-bf16": ["--bf16", "resnet50.py", "--same-batch", "--channels-last"],
          "torch-gpt": ["--bf16", "gpt.py", "--width", "2048", "--heads", "16", "--layers", "24"]}
 
 
