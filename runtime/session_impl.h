@@ -87,6 +87,7 @@ struct Session::Impl {
     return tracker.allocated(base, bytes, managed, by_program);
   }
   void remove_allocation(Address base) {
+    small_buffers.erase(base);
     recorder.freed(base);
     const std::lock_guard leaf(allocations_mutex);
     tracker.freed(base);

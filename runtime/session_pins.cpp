@@ -81,7 +81,9 @@ void Session::Impl::scan_small_buffers(Session& session, std::unique_lock<std::m
   for (const auto& [base, written] : buffers) {
     const auto [bytes, stream] = written;
     const auto capturing = device.capturing(stream);
-    if (!capturing || *capturing || !session.find_known(base)) continue;
+    const auto known = session.find_known(base);
+    // Another thread may have freed it meanwhile, and a smaller one may lie there now.
+    if (!capturing || *capturing || !known || known->base != base || known->bytes < bytes) continue;
     const Access whole{base, bytes, Effect::read};
     Call call{"looking for addresses", OpKind::bare_launch, stream, {&whole, 1}};
     call.blocks = true;

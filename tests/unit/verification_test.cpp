@@ -49,6 +49,7 @@ class Machine {
     EXPECT_TRUE(device_.complaints().empty()) << device_.complaints().front();
   }
 
+  Status prepare() { return verification_.prepare(lock_); }
   void begin() { verification_.begin(trust_, 0); }
   // An op, or a replay, writes the map; `flipped` spoils its last byte.
   void write(std::uint32_t map, unsigned char value, bool flipped = false) {
@@ -268,9 +269,7 @@ TEST(Verification, ItsMemoryGoesToOthersWhereItIsTheLast) {
   machine.begin();
   ASSERT_TRUE(machine.cycle(0, /*flipped=*/true)) << "nothing is compared meanwhile";
   EXPECT_EQ(machine.verification().counts().verified, 0u);
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  ASSERT_TRUE(machine.verification().prepare(lock));
+  ASSERT_TRUE(machine.prepare());
   ASSERT_TRUE(machine.cycle(1));
   EXPECT_EQ(machine.verification().counts().verified, 1u);
 }
