@@ -3,6 +3,7 @@
 
 demo.py BUILD_FOLDER; exit code 0 only if everything is as it should be."""
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -35,7 +36,9 @@ class Demo:
         command = [self.build / "tools/pooch", "run", "--device", device, *pooch_options, "--",
                    self.build / "examples/train", "--network", "digits", "--seed", "1", "--json",
                    "--loss-log", self.log(name)]
-        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+        environment = os.environ | {"POOCH_CACHE": str(self.folder / "plans")}
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False,
+                              env=environment)
         result = json.loads(done.stdout) if done.returncode == 0 else None
         return done.returncode, result, done.stderr
 
@@ -64,8 +67,7 @@ class Demo:
 
     def with_pooch(self, cap, need):
         summary_file = self.folder / "summary.json"
-        code, result, said = self.train("pooch", MODEL, "--memory", str(cap), "--policy", "demand",
-                                        "--summary", summary_file)
+        code, result, said = self.train("pooch", MODEL, "--memory", str(cap), "--summary", summary_file)
         if result is None:
             sys.exit(f"{said}demo: training with pooch ended with exit code {code}")
         summary = json.loads(summary_file.read_text(encoding="utf-8"))
@@ -73,6 +75,9 @@ class Demo:
             sys.exit("demo: pooch saw no CUDA call")
         self.expect(summary["peak_device_bytes"] <= cap, "the cap did not hold")
         self.expect(summary["evictions"] > 0, "nothing was evicted")
+        self.expect(summary["planned_iterations"] > 0, "no iteration followed a plan")
+        self.planned = (f"{summary['planned_iterations']} of {summary['iterations']} iterations, "
+                        f"{summary['replays']} ops replayed")
         self.managed = summary["need_managed_bytes"] / summary["need_bytes"]
         self.expect(self.managed >= 0.8, "too little of the need is managed")
         self.expect((result["test_accuracy"] or 0) >= 0.95, f"test accuracy with pooch {result['test_accuracy']}")
@@ -99,6 +104,7 @@ class Demo:
         self.print_table()
         print(f"\n{result['iterations']} iterations, last loss {result['loss']:.6f}")
         print(f"managed by pooch: {100 * self.managed:.0f} % of the need")
+        print(f"followed a plan: {self.planned}")
         print(f"losses identical: {'yes' if same else 'no'}")
         for problem in self.problems:
             print(f"demo: not as expected: {problem}")
