@@ -3,15 +3,18 @@
 // Long phases are cut into runs of segments, and maps that live, leave and return in the same runs are one.
 // Maps may be swapped and recomputed in fractions; replays cost only the ops that write to the map's own
 // memory, need no other map and no workspace, and may happen at any time before the map's return; copies are
-// one stream of bytes each way. Per map: s, r (fractions swapped and recomputed). Per segment p: e (time in
-// addition to its own, before it starts), O and I (bytes that have left and come back by its end).
+// one stream of bytes each way. Per map: s, r (fractions swapped and recomputed). Per segment p: E (time in
+// addition to the compute time, until it starts; e its own), O and I (bytes that have left and come back by
+// its end). Sums over maps are columns of their own, each the one before and what is new, so that the matrix
+// stays sparse: A (bytes that may leave), B (bytes that must be back), C (time of the replays that must be
+// over), D (bytes that are dropped).
 //
-//   minimise     sum e
+//   minimise     E[last]
 //   link         O[p] - O[p-1] <= rate_out (us[p] + e[p]),  I likewise
-//   order        O[p] <= sum of B s over maps with leaves <= p;  I[p] <= O[p]
-//   return       I[p-1] + rate_in e[p] >= sum of B s over maps with returns <= p
-//   replay       e[0] + ... + e[p] >= sum of c r over maps with returns <= p
-//   memory       what is made and not away, less O[p-1] + rate_out e[p] - I[p-1], fits beside base[p]
+//   order        O[p] <= A[p] = sum of B s over maps with leaves <= p;  I[p] <= O[p]
+//   return       I[p-1] + rate_in e[p] >= B[p] = sum of B s over maps with returns <= p
+//   replay       E[p] >= C[p] = sum of c r over maps with returns <= p
+//   memory       what is made and not away, less O[p-1] + rate_out e[p] - I[p-1] + D[p], fits beside base[p]
 #include <glpk.h>
 
 #include <algorithm>
@@ -45,34 +48,47 @@ struct Point {
 
 class Program {
  public:
-  Program(const Problem& problem, const Rules& rules) : problem_(problem), rules_(rules) {}
-
-  // Microseconds in addition to the compute time.
-  double solve() {
+  explicit Program(const Problem& problem) : problem_(problem) {
+    if (problem.segments.empty()) return;
     choose_points();
-    if (points_.empty()) return 0;
     choose_bundles();
-    lp_.reset(glp_create_prob());
     glp_term_out(GLP_OFF);
+    lp_.reset(glp_create_prob());
     glp_set_obj_dir(lp_.get(), GLP_MIN);
     columns();
     for (std::size_t p = 0; p < points_.size(); ++p) rows_of(p);
     glp_load_matrix(lp_.get(), static_cast<int>(rows_.size()) - 1, rows_.data(), cols_.data(),
                     values_.data());
-    glp_smcp parameters;
-    glp_init_smcp(&parameters);
-    parameters.presolve = GLP_ON;
-    parameters.meth = GLP_DUALP;
-    parameters.it_lim = 50'000;  // not time: equal problems have equal bounds
-    if (glp_simplex(lp_.get(), &parameters) != 0 || glp_get_status(lp_.get()) != GLP_OPT) return 0;
-    solved_ = true;
-    return 1e3 * std::max(0.0, glp_get_obj_val(lp_.get()));
+    glp_std_basis(lp_.get());
   }
 
+  // After another cap the dual simplex goes on from that one's basis, which stays dual feasible.
+  Relaxed solve(std::uint64_t cap) {
+    Relaxed relaxed{problem_.compute_us, all(problem_, Class::keep)};
+    if (!lp_ || most_live_ <= static_cast<double>(cap)) return relaxed;
+    for (const auto& [row, room] : memory_rows_)
+      glp_set_row_bnds(lp_.get(), row, GLP_UP, 0, room + static_cast<double>(cap) / unit);
+    glp_smcp parameters;
+    glp_init_smcp(&parameters);
+    parameters.meth = GLP_DUALP;
+    parameters.it_lim = 50'000;  // not time: equal problems have equal bounds
+    if (glp_simplex(lp_.get(), &parameters) != 0 || glp_get_status(lp_.get()) != GLP_OPT) {
+      glp_std_basis(lp_.get());
+      return relaxed;
+    }
+    relaxed.bound_us += 1e3 * std::max(0.0, glp_get_obj_val(lp_.get()));
+    round(relaxed.choice);
+    return relaxed;
+  }
+
+ private:
+  struct Free {
+    void operator()(glp_prob* lp) const { glp_delete_prob(lp); }
+  };
+  using Terms = std::vector<std::pair<int, double>>;
+
   // The fractions as a choice: of several maps, as many, spread evenly; of a single one, the larger part.
-  Choice rounded() const {
-    Choice choice = all(problem_, Class::keep);
-    if (!solved_) return choice;
+  void round(Choice& choice) const {
     for (int b = 0; b < maps(); ++b) {
       const double s = glp_get_col_prim(lp_.get(), swapped(b)),
                    r = glp_get_col_prim(lp_.get(), recomputed(b));
@@ -87,13 +103,7 @@ class Program {
         }
       }
     }
-    return choice;
   }
-
- private:
-  struct Free {
-    void operator()(glp_prob* lp) const { glp_delete_prob(lp); }
-  };
 
   // Segments in runs; of each, the one with the most memory if nothing left.
   void choose_points() {
@@ -107,7 +117,7 @@ class Program {
     double sum = 0;
     for (std::size_t s = 0; s < n; ++s)
       live[s] = (sum += change[s]) + static_cast<double>(problem_.segments[s].base);
-    if (*std::max_element(live.begin(), live.end()) <= static_cast<double>(rules_.cap)) return;
+    most_live_ = *std::max_element(live.begin(), live.end());
     for (std::size_t first = 0; first < n; first += run) {
       Point point;
       point.first = point.tight = static_cast<std::int32_t>(first);
@@ -157,27 +167,47 @@ class Program {
     glp_add_cols(lp_.get(), in(points_.size()) - 1);
     for (int m = 0; m < maps(); ++m) {
       glp_set_col_bnds(lp_.get(), swapped(m), GLP_DB, 0, 1);
-      glp_set_col_bnds(lp_.get(), recomputed(m), bundles_[m].droppable ? GLP_DB : GLP_FX, 0,
-                       bundles_[m].droppable ? 1 : 0);
-      add({{swapped(m), 1}, {recomputed(m), 1}}, 1);
+      const bool droppable = bundles_[m].droppable;
+      glp_set_col_bnds(lp_.get(), recomputed(m), droppable ? GLP_DB : GLP_FX, 0, droppable ? 1 : 0);
+      if (droppable) at_most({{swapped(m), 1}, {recomputed(m), 1}}, 1);
     }
     for (std::size_t p = 0; p < points_.size(); ++p) {
       for (const int column : {extra(p), out(p), in(p)}) glp_set_col_bnds(lp_.get(), column, GLP_LO, 0, 0);
-      glp_set_obj_coef(lp_.get(), extra(p), 1);
     }
+    glp_set_obj_coef(lp_.get(), extra(points_.size() - 1), 1);
   }
 
-  using Terms = std::vector<std::pair<int, double>>;
-  // terms <= most
-  void add(const Terms& terms, double most) {
+  int add_row(const Terms& terms, int type, double bound) {
     const int row = glp_add_rows(lp_.get(), 1);
-    glp_set_row_bnds(lp_.get(), row, GLP_UP, 0, most);
+    glp_set_row_bnds(lp_.get(), row, type, bound, bound);
     for (const auto& [column, value] : terms) {
       if (value == 0) continue;
       rows_.push_back(row);
       cols_.push_back(column);
       values_.push_back(value);
     }
+    return row;
+  }
+  int at_most(const Terms& terms, double most) { return add_row(terms, GLP_UP, most); }
+
+  // A sum over maps grows from point to point: `sum` is its column, 0 as long as there is nothing to sum.
+  void grow(int& sum, Terms more) {
+    if (more.empty()) return;
+    const int column = glp_add_cols(lp_.get(), 1);
+    glp_set_col_bnds(lp_.get(), column, GLP_FR, 0, 0);
+    more.emplace_back(column, -1);
+    put(more, sum, 1);
+    add_row(more, GLP_FX, 0);
+    sum = column;
+  }
+  static void put(Terms& terms, int sum, double factor) {
+    if (sum != 0) terms.emplace_back(sum, factor);
+  }
+
+  // factor * e[p]
+  void put_own(Terms& terms, std::size_t p, double factor) const {
+    terms.emplace_back(extra(p), factor);
+    if (p > 0) terms.emplace_back(extra(p - 1), -factor);
   }
 
   // A point stands for a run of segments: every limit is the weakest over its segments.
@@ -185,62 +215,86 @@ class Program {
     const Point& point = points_[p];
     const double rate_out = 1e3 / (problem_.out.us_per_byte * unit),
                  rate_in = 1e3 / (problem_.in.us_per_byte * unit);
-    const bool first = p == 0;
     // With a run of several segments, a part of it may pass before what happens at its tight one.
     const double inside = point.first == point.last ? 0 : point.ms;
-    Terms link_out{{out(p), 1}, {extra(p), -rate_out}}, link_in{{in(p), 1}, {extra(p), -rate_in}};
+    const bool first = p == 0;
+    if (!first) at_most({{extra(p - 1), 1}, {extra(p), -1}}, 0);
+    Terms link_out{{out(p), 1}}, link_in{{in(p), 1}};
     if (!first) link_out.emplace_back(out(p - 1), -1), link_in.emplace_back(in(p - 1), -1);
-    add(link_out, rate_out * point.ms);
-    add(link_in, rate_in * point.ms);
-    add({{in(p), 1}, {out(p), -1}}, 0);
+    put_own(link_out, p, -rate_out), put_own(link_in, p, -rate_in);
+    at_most(link_out, rate_out * point.ms);
+    at_most(link_in, rate_in * point.ms);
+    at_most({{in(p), 1}, {out(p), -1}}, 0);
 
-    Terms order{{out(p), 1}}, returned{{extra(p), -rate_in}}, replay;
-    if (!first) returned.emplace_back(in(p - 1), -1);
-    for (std::size_t q = 0; q <= p; ++q) replay.emplace_back(extra(q), -1);
-    Terms memory{{extra(p), -rate_out}};
+    const Changes changes = changes_at(p);
+    grow(may_leave_, changes.leave);
+    grow(must_be_back_, changes.back);
+    grow(replayed_, changes.replayed);
+    grow(dropped_, changes.dropped);
+
+    Terms order{{out(p), 1}};
+    put(order, may_leave_, -1);
+    at_most(order, 0);
+    if (!changes.back.empty()) {
+      Terms returned, replay{{extra(p), -1}};
+      if (!first) returned.emplace_back(in(p - 1), -1);
+      put_own(returned, p, -rate_in), put(returned, must_be_back_, 1), put(replay, replayed_, 1);
+      at_most(returned, rate_in * inside);
+      at_most(replay, 0);
+    }
+    Terms memory;
     if (!first) memory.emplace_back(out(p - 1), -1), memory.emplace_back(in(p - 1), 1);
-    double room =
-        (static_cast<double>(rules_.cap) - static_cast<double>(problem_.segments[point.tight].base)) / unit;
-    bool returns_here = false;
+    put_own(memory, p, -rate_out), put(memory, dropped_, -1);
+    const double room =
+        rate_out * inside - static_cast<double>(problem_.segments[point.tight].base) / unit - changes.live;
+    memory_rows_.emplace_back(at_most(memory, room), room);
+  }
+
+  struct Changes {
+    Terms leave, back, replayed, dropped;
+    double live = 0;  // made and not yet ended at the tight segment
+  };
+  Changes changes_at(std::size_t p) const {
+    const Point& point = points_[p];
+    Changes changes;
+    const auto away = [](const Bundle& map, std::int32_t tight) {
+      return map.made <= tight && map.ends >= tight && map.leaves < tight && tight < map.returns;
+    };
+    const auto within = [&](std::int32_t s) { return point.first <= s && s <= point.last; };
     for (int m = 0; m < maps(); ++m) {
       const Bundle& map = bundles_[m];
-      if (map.leaves <= point.last) order.emplace_back(swapped(m), -size(m));
-      if (map.returns <= point.last) {
-        returned.emplace_back(swapped(m), size(m));
-        replay.emplace_back(recomputed(m), map.replay_ms);
-        returns_here |= map.returns >= point.first;
+      if (within(map.leaves)) changes.leave.emplace_back(swapped(m), size(m));
+      if (within(map.returns)) {
+        changes.back.emplace_back(swapped(m), size(m));
+        changes.replayed.emplace_back(recomputed(m), map.replay_ms);
       }
-      if (map.made > point.tight || map.ends < point.tight) {
-        continue;  // gone: what it moved has left and come back, which O and I both count
-      }
-      room -= size(m);
-      if (map.leaves < point.tight && point.tight < map.returns) memory.emplace_back(recomputed(m), -size(m));
+      // What has ended has left and come back, which O and I both count.
+      if (map.made <= point.tight && map.ends >= point.tight) changes.live += size(m);
+      const int now = away(map, point.tight), before = p > 0 && away(map, points_[p - 1].tight);
+      if (now != before) changes.dropped.emplace_back(recomputed(m), (now - before) * size(m));
     }
-    add(order, 0);
-    if (returns_here) add(returned, rate_in * inside), add(replay, 0);
-    add(memory, room + rate_out * inside);
+    return changes;
   }
 
   const Problem& problem_;
-  const Rules& rules_;
+  double most_live_ = 0;  // bytes, if nothing left
   std::vector<Point> points_;
   std::vector<Bundle> bundles_;
-  bool solved_ = false;
   std::unique_ptr<glp_prob, Free> lp_;
   std::vector<int> rows_{0}, cols_{0};
   std::vector<double> values_{0};
+  int may_leave_ = 0, must_be_back_ = 0, replayed_ = 0, dropped_ = 0;  // columns of A, B, C, D
+  std::vector<std::pair<int, double>> memory_rows_;  // row, room for maps in a device of 0 bytes
 };
 
 }  // namespace
 
-double lower_bound(const Problem& problem, const Rules& rules) {
-  return std::max(in_core_us(problem), problem.compute_us + Program(problem, rules).solve());
-}
-
-Choice relaxed_choice(const Problem& problem, const Rules& rules) {
-  Program program(problem, rules);
-  program.solve();
-  return program.rounded();
+std::vector<Relaxed> relax(const Problem& problem, std::span<const std::uint64_t> caps) {
+  Program program(problem);
+  std::vector<Relaxed> relaxed;
+  for (const std::uint64_t cap : caps) relaxed.push_back(program.solve(cap));
+  for (Relaxed& each : relaxed) each.bound_us = std::max(each.bound_us, in_core_us(problem));
+  return relaxed;
 }
 
 }  // namespace pooch::policy

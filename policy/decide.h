@@ -1,7 +1,10 @@
 // What a policy is, inside: problem and rules in, choice out.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -17,7 +20,8 @@ struct Question {
 };
 struct Decision {
   Choice choice;
-  Rules rules;  // how the policy moves things
+  Rules rules;                          // how the policy moves things
+  std::optional<double> bound_us = {};  // Relaxed::bound_us, where the policy asked for it
 };
 
 Choice all(const Problem& problem, Class of);
@@ -53,10 +57,13 @@ Decision hybrid(const Question& question);
 
 // fixed.cpp: microseconds, were there memory enough.
 double in_core_us(const Problem& problem);
-// bound.cpp: microseconds that no plan can beat.
-double lower_bound(const Problem& problem, const Rules& rules);
-// What the same linear program would do, rounded to whole maps; it may not fit.
-Choice relaxed_choice(const Problem& problem, const Rules& rules);
+// bound.cpp: what a linear program says of a cap.
+struct Relaxed {
+  double bound_us;  // no plan can beat it
+  Choice choice;    // what the program would do, rounded to whole maps; it may not fit
+};
+// One for every cap, in bytes. Each starts from the solution before, so sort them.
+std::vector<Relaxed> relax(const Problem& problem, std::span<const std::uint64_t> caps);
 
 // emit.cpp
 Plan write_plan(const Problem& problem, const Decision& decision, std::string_view policy);

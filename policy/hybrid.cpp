@@ -14,11 +14,11 @@ namespace pooch::policy {
 namespace {
 
 // Work is counted in simulated steps, not in time: equal inputs give equal plans.
-constexpr std::int64_t steps_to_spend = 5'000'000;
+constexpr std::int64_t steps_to_spend = 12'000'000;
 constexpr std::int64_t share_steps = 60'000'000;  // enough for a good plan of 100,000 ops
 constexpr std::size_t lanes = 4;
 // At most, and for every map besides.
-constexpr std::int64_t most_simulations = 2500, simulations_per_map = 100;
+constexpr std::int64_t most_simulations = 5000, simulations_per_map = 200;
 constexpr std::int64_t few_simulations = 2000;  // too few to mend a choice that does not fit
 
 using Order = std::vector<std::uint32_t>;
@@ -105,11 +105,12 @@ class Hybrid {
       sort_seeds();
     }
     Seed best = seeds_.front();
-    if (is_perfect(best)) return best.decision;
-    for (const Choice& choice : improve()) {
+    const bool perfect = is_perfect(best);
+    for (const Choice& choice : perfect ? std::vector<Choice>{} : improve()) {
       const Outcome outcome = simulator_.run(choice);
       if (price_.better(outcome, best.outcome)) best = {{choice, question_.rules}, outcome};
     }
+    best.decision.bound_us = relaxed_.bound_us;
     return best.decision;
   }
 
@@ -194,24 +195,26 @@ class Hybrid {
   void gather() {
     constexpr std::array<double, 4> memory{1.0, 0.95, 0.88, 0.8};
     const std::vector<const Policy*> others = other_policies();
-    std::array<Choice, memory.size()> relaxed;
+    std::array<std::uint64_t, memory.size()> caps;
+    std::ranges::transform(memory, caps.begin(), [&](double share) {
+      return static_cast<std::uint64_t>(share * static_cast<double>(question_.rules.cap));
+    });
+    std::vector<Relaxed> relaxed;
     std::vector<Decision> theirs(others.size());
-    parallel_for(memory.size() + others.size(), [&](std::size_t i) {
-      if (i >= memory.size()) {
-        theirs[i - memory.size()] = others[i - memory.size()]->decide(question_);
-        return;
+    parallel_for(1 + others.size(), [&](std::size_t i) {
+      if (i == 0) {
+        relaxed = relax(problem_, caps);
+      } else {
+        theirs[i - 1] = others[i - 1]->decide(question_);
       }
-      Rules rules = question_.rules;
-      rules.cap = static_cast<std::uint64_t>(memory[i] * static_cast<double>(rules.cap));
-      relaxed[i] = relaxed_choice(problem_, rules);
     });
     add(keep(question_));
     add(swap_all(question_));
     add_orders();
     const Order free_time = by_free_time(problem_);
-    for (const Choice& choice : relaxed) {
-      add({choice, question_.rules});
-      add_prefix(choice, free_time, Class::swap);
+    for (const Relaxed& each : relaxed) {
+      add({each.choice, question_.rules});
+      add_prefix(each.choice, free_time, Class::swap);
     }
     for (Decision& decision : theirs) add(std::move(decision));
     relaxed_ = std::move(relaxed.front());
@@ -224,7 +227,8 @@ class Hybrid {
       std::size_t stretches;
     };
     const Choice& best = seeds_.front().decision.choice;
-    const std::array<Start, lanes> starts{{{&relaxed_, 1}, {&relaxed_, 4}, {&best, 4}, {&relaxed_, 8}}};
+    const std::array<Start, lanes> starts{
+        {{&relaxed_.choice, 1}, {&relaxed_.choice, 4}, {&best, 4}, {&relaxed_.choice, 8}}};
     std::vector<Choice> found(lanes);
     parallel_for(lanes, [&](std::size_t lane) {
       ShareSearch search(problem_, question_.rules, starts[lane].stretches);
@@ -244,7 +248,7 @@ class Hybrid {
     std::vector<Choice> improved(lanes);
     parallel_for(lanes, [&](std::size_t lane) {
       const bool best = lane == from_best || simulations_ < few_simulations;
-      const Choice& start = best ? seeds_.front().decision.choice : relaxed_;
+      const Choice& start = best ? seeds_.front().decision.choice : relaxed_.choice;
       Search search(problem_, question_.rules, question_.seed * 1'000'003 + lane);
       improved[lane] =
           search.descend(search.anneal(start, weight * heats[lane], simulations_ * 3 / 4), simulations_ / 4);
@@ -257,7 +261,7 @@ class Hybrid {
   Simulator simulator_;
   Price price_;
   std::vector<Seed> seeds_;
-  Choice relaxed_;
+  Relaxed relaxed_;  // for the cap itself
   std::int64_t simulations_ = 0, share_simulations_ = 0;
 };
 

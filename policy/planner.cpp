@@ -1,6 +1,7 @@
 #include "policy/planner.h"
 
 #include <fmt/format.h>
+#include <array>
 
 #include <algorithm>
 
@@ -118,7 +119,10 @@ Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::s
   plan.seed = request.seed;
   plan.structure = structure_of(**phase);
   plan.backing = request.backing;
-  if (request.bound) plan.bound_ms = lower_bound(*problem, question.rules) / 1e3;
+  if (request.bound) {
+    const auto solve = [&] { return relax(*problem, std::array{request.memory}).front().bound_us; };
+    plan.bound_ms = (decision.bound_us ? *decision.bound_us : solve()) / 1e3;
+  }
   return plan;
 }
 
