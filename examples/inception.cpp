@@ -26,8 +26,8 @@ int add_inception(Network& network, const std::string& name, int input, Inceptio
 
 }  // namespace
 
-Network googlenet(InputSize input) {
-  Network network({1, 3, input.height, input.width});
+Network googlenet(Form form) {
+  Network network({1, 3, form.height, form.width}, form.relu);
   int map = add_convolution_relu(network, "conv1", 0, 64, {7, 2, 3});
   map = network.add(max_pooling("pool1", halving), {map});
   map = network.add(response_norm("norm1"), {map});

@@ -92,7 +92,9 @@ struct ConvolutionForm {
 std::unique_ptr<Layer> convolution(std::string name, int channels, Window window, ConvolutionForm form = {});
 // `gamma`: the initial scale.
 std::unique_ptr<Layer> batch_norm(std::string name, float gamma = 1.0F);
-std::unique_ptr<Layer> relu(std::string name);  // in place
+// Its input overwritten; or an output of its own, and its input kept for the backward pass besides.
+enum class Relu { in_place, separate };
+std::unique_ptr<Layer> relu(std::string name, Relu how);
 std::unique_ptr<Layer> max_pooling(std::string name, Window window);
 std::unique_ptr<Layer> global_average(std::string name);
 // Adds the second input to the first, in place.

@@ -5,7 +5,7 @@
 
 namespace train {
 
-Network::Network(Shape image) {
+Network::Network(Shape image, Relu relu) : relu_(relu) {
   maps_.push_back({image, -1, false});
 }
 
@@ -47,6 +47,10 @@ void Network::place_inputs(const Node& concatenation, int output) {
     }
     channel += maps_[input].shape.c;
   }
+}
+
+int Network::add_relu(const std::string& name, int input) {
+  return add(relu(name + ".relu", relu_), {input});
 }
 
 void Network::prepare(Context& context, std::uint64_t seed) {

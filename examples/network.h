@@ -28,10 +28,11 @@ class Network {
   };
 
   // Map 0 is the input; `image` is the shape of one image. The device is not touched before prepare.
-  explicit Network(Shape image);
+  explicit Network(Shape image, Relu relu = Relu::in_place);
 
   // Appends a layer and returns its output map. An in-place layer must be the last reader of its first input.
   int add(std::unique_ptr<Layer> layer, std::vector<int> inputs);
+  int add_relu(const std::string& name, int input);  // as the network does it; named `name`.relu
   // Makes all parameters; equal seeds make equal ones.
   void prepare(Context& context, std::uint64_t seed);
 
@@ -57,6 +58,7 @@ class Network {
   Tensor place_of(int map, std::vector<Tensor>& values, int images);
 
   Context* context_ = nullptr;
+  Relu relu_;
   std::vector<Map> maps_;
   std::vector<Node> nodes_;
 };

@@ -5,10 +5,10 @@
 namespace train {
 
 const std::vector<NetworkChoice>& network_choices() {
-  constexpr InputSize usual{224, 224};
-  const auto deep_vgg = [](int more) { return [=](InputSize input) { return vgg16(input, more); }; };
+  constexpr Form usual{224, 224};
+  const auto deep_vgg = [](int more) { return [=](Form form) { return vgg16(form, more); }; };
   static const std::vector<NetworkChoice> choices{
-      {"digits", 512, {8, 8}, [](InputSize) { return digits_network(32); }},
+      {"digits", 512, {8, 8}, [](Form form) { return digits_network(32, form.relu); }},
       {"alexnet", 128, usual, alexnet},
       {"vgg16", 64, usual, deep_vgg(0)},
       {"vgg116", 32, usual, deep_vgg(20)},
@@ -17,12 +17,12 @@ const std::vector<NetworkChoice>& network_choices() {
       {"vgg416", 32, usual, deep_vgg(80)},
       {"googlenet", 128, usual, googlenet},
       {"resnet50", 64, usual,
-       [](InputSize input) {
-         return resnet(input, {3, 4, 6, 3});
+       [](Form form) {
+         return resnet(form, {3, 4, 6, 3});
        }},
       {"resnet152", 32, usual,
-       [](InputSize input) {
-         return resnet(input, {3, 8, 36, 3});
+       [](Form form) {
+         return resnet(form, {3, 8, 36, 3});
        }},
       {"resnext101-3d", 1, {112, 112, 16}, resnext101_3d},
   };
@@ -37,14 +37,14 @@ const NetworkChoice& network_choice(const std::string& name) {
 
 int add_convolution_relu(Network& network, const std::string& name, int input, int channels, Window window) {
   const int map = network.add(convolution(name + ".conv", channels, window, {1, true}), {input});
-  return network.add(relu(name + ".relu"), {map});
+  return network.add_relu(name, map);
 }
 
 int add_convolution_block(Network& network, const std::string& name, int input, int channels, Window window,
                           bool activate, int groups) {
   int map = network.add(convolution(name + ".conv", channels, window, {groups}), {input});
   map = network.add(batch_norm(name + ".bn"), {map});
-  return activate ? network.add(relu(name + ".relu"), {map}) : map;
+  return activate ? network.add_relu(name, map) : map;
 }
 
 }  // namespace train

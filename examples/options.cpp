@@ -37,17 +37,17 @@ std::string default_data_folder() {
 void fill_defaults(NetworkOptions& network) {
   const NetworkChoice& choice = network_choice(network.name);
   if (network.batch == 0) network.batch = choice.batch;
-  if (network.input.width == 0) network.input.width = network.input.height;
-  if (network.input.height == 0) network.input.height = choice.input.height;
-  if (network.input.width == 0) network.input.width = choice.input.width;
-  if (network.input.frames == 0) network.input.frames = choice.input.frames;
+  if (network.form.width == 0) network.form.width = network.form.height;
+  if (network.form.height == 0) network.form.height = choice.form.height;
+  if (network.form.width == 0) network.form.width = choice.form.width;
+  if (network.form.frames == 0) network.form.frames = choice.form.frames;
   if (network.sgd.learning_rate == 0) network.sgd.learning_rate = network.name == "digits" ? 0.2F : 0.01F;
 }
 
 void fill_defaults(Options& options, const std::string& alternate) {
   NetworkOptions& network = options.network;
   network.label = network.name;
-  if (!options.loop.input_sizes.empty()) network.input.height = options.loop.input_sizes.front();
+  if (!options.loop.input_sizes.empty()) network.form.height = options.loop.input_sizes.front();
   if (!alternate.empty()) {
     options.alternate = network;
     options.alternate->name = alternate;
@@ -70,13 +70,16 @@ void add_network_options(CLI::App& app, Options& options) {
       ->check(CLI::IsMember(network_names()))
       ->capture_default_str();
   app.add_option("--batch", network.batch, "images per pass (the network's own)")->check(positive);
-  app.add_option("--input-size", network.input.height,
+  app.add_option("--input-size", network.form.height,
                  "not digits: height and width of the images (224, clips: 112)")
       ->check(image_size);
-  app.add_option("--input-width", network.input.width, "not digits: width, where it is not the height")
+  app.add_option("--input-width", network.form.width, "not digits: width, where it is not the height")
       ->check(image_size);
-  app.add_option("--frames", network.input.frames, "resnext101-3d: length of a clip (16)")
+  app.add_option("--frames", network.form.frames, "resnext101-3d: length of a clip (16)")
       ->check(CLI::Range(1, 4096));
+  app.add_flag_callback(
+      "--separate-relu", [&network] { network.form.relu = Relu::separate; },
+      "ReLUs write a map of their own and keep their input as well (in place)");
   app.add_option("--width", options.width, "digits: channels of the first stage")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

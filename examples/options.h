@@ -17,7 +17,7 @@ struct NetworkOptions {
   std::string name = "digits";
   std::string label;  // in logs: the name, or another one where two networks have the same
   int batch = 0;      // 0: the network's default
-  InputSize input;    // sizes of 0: the network's default
+  Form form;          // sizes of 0: the network's default
   SgdOptions sgd;     // learning rate 0: the network's default
 };
 

@@ -1,4 +1,4 @@
-// ReLU and addition: both work in place.
+// ReLU and addition.
 #include <stdexcept>
 #include <utility>
 
@@ -8,16 +8,16 @@
 namespace train {
 namespace {
 
-class Relu final : public Layer {
+class ReluLayer final : public Layer {
  public:
-  using Layer::Layer;
-  ~Relu() override {
+  ReluLayer(std::string name, Relu how) : Layer(std::move(name)), in_place_(how == Relu::in_place) {}
+  ~ReluLayer() override {
     if (activation_ != nullptr) cudnnDestroyActivationDescriptor(activation_);
   }
 
   const char* kind() const override { return "relu"; }
-  Kept kept() const override { return {false, true}; }
-  bool in_place() const override { return true; }
+  Kept kept() const override { return {!in_place_, true}; }
+  bool in_place() const override { return in_place_; }
   Shape output(const std::vector<Shape>& inputs) override { return inputs[0]; }
 
   void prepare(Context&, const std::vector<Shape>&, Random&) override {
@@ -26,29 +26,32 @@ class Relu final : public Layer {
           "cudnnSetActivationDescriptor");
   }
 
-  Tensor forward(Context& context, std::vector<Tensor> inputs, Tensor, bool training) override {
-    Tensor& y = inputs[0];
-    const auto desc = context.descriptor(y);
-    check(cudnnActivationForward(context.cudnn(), activation_, &one, desc, y.data(), &zero, desc, y.data()),
+  Tensor forward(Context& context, std::vector<Tensor> inputs, Tensor place, bool training) override {
+    Tensor& x = inputs[0];
+    Tensor y = in_place_ ? x : output_tensor(context, std::move(place), x.shape());
+    check(cudnnActivationForward(context.cudnn(), activation_, &one, context.descriptor(x), x.data(), &zero,
+                                 context.descriptor(y), y.data()),
           "cudnnActivationForward");
-    if (training) output_ = y;
-    return std::move(y);
+    if (training) input_ = x, output_ = y;
+    return y;
   }
 
   void backward(Context& context, Tensor dy, const std::vector<GradientSlot>& dx) override {
-    const Tensor y = std::exchange(output_, {});
-    const auto y_desc = context.descriptor(y);
+    if (*dx[0]) throw std::logic_error(name() + ": its input has other readers after it");
+    // y > 0 exactly where x > 0: in place, the output stands in for the input that it has overwritten.
+    const Tensor x = std::exchange(input_, {}), y = std::exchange(output_, {});
     const auto dy_desc = context.descriptor(dy);
-    // y > 0 exactly where x > 0, so the output stands in for the input that it has overwritten.
-    check(cudnnActivationBackward(context.cudnn(), activation_, &one, y_desc, y.data(), dy_desc, dy.data(),
-                                  y_desc, y.data(), &zero, dy_desc, dy.data()),
-          "cudnnActivationBackward");
+    check(
+        cudnnActivationBackward(context.cudnn(), activation_, &one, context.descriptor(y), y.data(), dy_desc,
+                                dy.data(), context.descriptor(x), x.data(), &zero, dy_desc, dy.data()),
+        "cudnnActivationBackward");
     *dx[0] = std::move(dy);
   }
 
  private:
   cudnnActivationDescriptor_t activation_ = nullptr;
-  Tensor output_;
+  bool in_place_;
+  Tensor input_, output_;
 };
 
 class Addition final : public Layer {
@@ -80,8 +83,8 @@ class Addition final : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> relu(std::string name) {
-  return std::make_unique<Relu>(std::move(name));
+std::unique_ptr<Layer> relu(std::string name, Relu how) {
+  return std::make_unique<ReluLayer>(std::move(name), how);
 }
 std::unique_ptr<Layer> addition(std::string name) {
   return std::make_unique<Addition>(std::move(name));

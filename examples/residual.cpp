@@ -16,7 +16,7 @@ int add_shortcut(Network& network, const std::string& name, int input, int chann
 
 int add_sum(Network& network, const std::string& name, int branch, int shortcut) {
   const int sum = network.add(addition(name + ".add"), {branch, shortcut});
-  return network.add(relu(name + ".relu"), {sum});
+  return network.add_relu(name, sum);
 }
 
 // 3 x 3, then 1 x 1: half of the feature maps cost a ninth of the arithmetic.
@@ -52,9 +52,9 @@ int add_stages(Network& network, int map, const std::vector<int>& blocks, Bottle
   return map;
 }
 
-Network residual_network(Shape image, Window stem, const std::vector<int>& blocks, Bottleneck first,
-                         int classes) {
-  Network network(image);
+Network residual_network(Shape image, Relu relu, Window stem, const std::vector<int>& blocks,
+                         Bottleneck first, int classes) {
+  Network network(image, relu);
   int map = add_convolution_block(network, "conv1", 0, 64, stem, true);
   map = network.add(max_pooling("pool1", {3, 2, 1}), {map});
   map = add_stages(network, map, blocks, first);
@@ -65,9 +65,9 @@ Network residual_network(Shape image, Window stem, const std::vector<int>& block
 
 }  // namespace
 
-Network digits_network(int width) {
+Network digits_network(int width, Relu relu) {
   constexpr int blocks[] = {15, 2};
-  Network network({1, 1, 8, 8});
+  Network network({1, 1, 8, 8}, relu);
   int map = add_convolution_block(network, "stem", 0, width, {3, 1, 1}, true);
   for (int stage = 0; stage < 2; ++stage) {
     for (int block = 0; block < blocks[stage]; ++block) {
@@ -80,13 +80,13 @@ Network digits_network(int width) {
   return network;
 }
 
-Network resnet(InputSize input, const std::vector<int>& blocks) {
-  return residual_network({1, 3, input.height, input.width}, {7, 2, 3}, blocks, {64, 4, 1}, 1000);
+Network resnet(Form form, const std::vector<int>& blocks) {
+  return residual_network({1, 3, form.height, form.width}, form.relu, {7, 2, 3}, blocks, {64, 4, 1}, 1000);
 }
 
-Network resnext101_3d(InputSize input) {
-  return residual_network({1, 3, input.height, input.width, input.frames}, {7, 2, 3, 1}, {3, 4, 23, 3},
-                          {128, 2, 32}, 400);
+Network resnext101_3d(Form form) {
+  return residual_network({1, 3, form.height, form.width, form.frames}, form.relu, {7, 2, 3, 1},
+                          {3, 4, 23, 3}, {128, 2, 32}, 400);
 }
 
 }  // namespace train

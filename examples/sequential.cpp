@@ -10,7 +10,7 @@ namespace {
 void add_classifier(Network& network, int map) {
   for (const char* name : {"fc6", "fc7"}) {
     map = network.add(linear(name, 4096), {map});
-    map = network.add(relu(name + std::string(".relu")), {map});
+    map = network.add_relu(name, map);
     map = network.add(dropout(name + std::string(".dropout"), 0.5F), {map});
   }
   network.add(linear("fc8", 1000), {map});
@@ -18,9 +18,9 @@ void add_classifier(Network& network, int map) {
 
 }  // namespace
 
-Network alexnet(InputSize input) {
+Network alexnet(Form form) {
   constexpr Window pooling{3, 2, 0};
-  Network network({1, 3, input.height, input.width});
+  Network network({1, 3, form.height, form.width}, form.relu);
   int map = add_convolution_relu(network, "conv1", 0, 64, {11, 4, 2});
   map = network.add(response_norm("norm1"), {map});
   map = network.add(max_pooling("pool1", pooling), {map});
@@ -35,11 +35,11 @@ Network alexnet(InputSize input) {
   return network;
 }
 
-Network vgg16(InputSize input, int more) {
+Network vgg16(Form form, int more) {
   constexpr struct {
     int convolutions, channels;
   } blocks[] = {{2, 64}, {2, 128}, {3, 256}, {3, 512}, {3, 512}};
-  Network network({1, 3, input.height, input.width});
+  Network network({1, 3, form.height, form.width}, form.relu);
   int map = 0;
   for (int block = 0; block < 5; ++block) {
     const std::string number = std::to_string(block + 1);

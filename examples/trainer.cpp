@@ -20,9 +20,9 @@ bool takes_any_size(const Network& network) {
   });
 }
 
-Network build(const Options& options, const NetworkOptions& choice, InputSize input) {
-  if (choice.name == "digits") return digits_network(options.width);
-  return network_choice(choice.name).build(input);
+Network build(const Options& options, const NetworkOptions& choice, Form form) {
+  if (choice.name == "digits") return digits_network(options.width, form.relu);
+  return network_choice(choice.name).build(form);
 }
 
 Network prepared(Network network, Context& context, std::uint64_t seed) {
@@ -62,9 +62,9 @@ std::unique_ptr<Source> make_validation_source(const Run& run, const NetworkOpti
 
 Network make_network(const Options& options, const NetworkOptions& choice) {
   try {
-    Network network = build(options, choice, choice.input);
+    Network network = build(options, choice, choice.form);
     for (const int size : options.loop.input_sizes) {
-      if (takes_any_size(build(options, choice, {size, size, choice.input.frames}))) continue;
+      if (takes_any_size(build(options, choice, {size, size, choice.form.frames}))) continue;
       throw std::invalid_argument("--input-sizes: the network must end in an average over the whole map");
     }
     return network;

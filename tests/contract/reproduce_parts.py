@@ -65,13 +65,6 @@ class Reading(unittest.TestCase):
         names = [cell.name for cell in grids.full().cells()]
         self.assertEqual(len(names), len(set(names)))
 
-    def test_the_largest_op_counts_each_operand_once(self):
-        phase = {"buffers": [{"bytes": 10}, {"bytes": 7}, {"bytes": 5}, {"bytes": 100}], "functions": ["f", "g"],
-                 "versions": [{"buffer": 0}, {"buffer": 0}, {"buffer": 1}, {"buffer": 3}],
-                 "ops": [{"function": 0, "reads": [0], "writes": [1, 2], "scratch": [2]},
-                         {"function": 1, "reads": [2], "writes": [2], "scratch": []}]}
-        self.assertEqual(profiles.largest_op(phase), ("f", 22, [10, 7, 5]))
-
     def test_the_largest_batch_is_found(self):
         class Linear(profiles.Profiles):
             def __init__(self, base, each):

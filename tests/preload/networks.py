@@ -62,6 +62,14 @@ class Capped(unittest.TestCase):
                 self.assertNotIn("nan", "".join(in_core.losses))
                 self.assertEqual(capped.losses, in_core.losses)
 
+    def test_separate_relus_need_more_and_compute_the_same_bits(self):
+        command = [TRAIN, "--network", "digits", "--batch", "128", "--iterations", "3", "--json"]
+        in_place = run(COMPUTE, command, "--no-pooch")
+        separate, capped = self.check_capped(COMPUTE, [*command, "--separate-relu"], 0.5)
+        self.assertGreater(json.loads(separate.out)["need_bytes"], 1.3 * json.loads(in_place.out)["need_bytes"])
+        self.assertEqual(separate.losses, in_place.losses)
+        self.assertEqual(capped.losses, in_place.losses)
+
 
 class Descriptions(unittest.TestCase):
     def test_layers_maps_and_edges_belong_together(self):

@@ -18,7 +18,7 @@ import published
 from cells import Failed, Runner, Store, clean_environment
 from document import Document
 from markdown import table
-from profile_sections import batch_factors, link_comparison, other_plans, vgg_28_gb
+from profile_sections import batch_factors, link_comparison, other_plans
 from profiles import Profiles, model_link
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -83,7 +83,6 @@ def write_document(arguments, grid, runner, profiles, output):
     document.vdnn("vDNN's networks, titanx", grid.vdnn, published.VDNN_CONVENTIONAL, "vdnn")
     document.vdnn("vDNN's very deep networks, titanx", grid.deep, published.VDNN_DEEP, "vdnn-deep")
     if grid.profiles:
-        vgg_28_gb(document, profiles, runner)
         batch_factors(document, profiles)
         link_comparison(document, profiles)
     found = checks.all_checks(grid, document.results, planner_seconds(runner, profiles, grid.large))

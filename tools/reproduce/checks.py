@@ -75,18 +75,19 @@ def planning(seconds):
                   all(s <= most for s in seconds.values()), found)]
 
 
-LIMITS = {  # device, network, batch or size of the clip → most overhead of `hybrid`
-    ("v100-pcie3", "resnet50", 512): 0.09, ("v100-pcie3", "resnet50", 640): 0.11, ("v100-pcie3", "resnet50", 1024): 0.25,
-    ("v100-nvlink2", "resnet50", 640): 0.02, ("v100-nvlink2", "resnet50", 1152): 0.04,
-    ("v100-pcie3", "alexnet", 2688): 0.03, ("v100-pcie3", "resnext101-3d", "448 224 256"): 0.05,
+LIMITS = {  # cell → most overhead of `hybrid`
+    "v100-pcie3-16GiB-resnet50-512": 0.09, "v100-pcie3-16GiB-resnet50-640": 0.11, "v100-pcie3-16GiB-resnet50-1024": 0.25,
+    "v100-nvlink2-16GiB-resnet50-640": 0.02, "v100-nvlink2-16GiB-resnet50-1152": 0.04, "v100-pcie3-16GiB-alexnet-2688": 0.03,
+    "v100-pcie3-16GiB-resnext101-3d-1-input-size-448-input-width-224-frames-256": 0.05,
+    "titanx-12GiB-vgg16-229-separate-relu": 0.03,
 }
 
 
 def limits(results):
     found, above = [], []
     for cell, result in results.items():
-        most = LIMITS.get((cell.device, cell.network, " ".join(cell.more[1::2]) or cell.batch))
-        if most is None or cell.memory != "16GiB":
+        most = LIMITS.get(cell.name)
+        if most is None:
             continue
         overhead = result.overhead("hybrid")
         found.append(f"{cell.name} {percent(overhead)} (at most {percent(most)})")

@@ -63,18 +63,17 @@ rate: the published axis ends at 2000 voxels/ms, the model runs at 30000, becaus
 convolutions is that of any convolution. So the paper's copies had far more compute to hide behind, and `pooch` "rarely"
 had to recompute. Only overheads can be compared.""",
     "figure 22": """As Figure 21.""",
-    "vdnn": """OverFeat is not among the trainer's networks. VGG-16 at batch 256 needs 16 GiB here, not 28 GB; of what those consist the
-lecture does not say. `vdnn-dyn` has no loss where everything fits, as published, and 2 % at batch 256 where 18 % of
-the throughput is published: vDNN also changes convolution algorithms (`:m`, `:p`) for the sake of workspace, here the
-algorithms stay the program's own. That this makes the whole difference is not shown. `vdnn-conv` reaches the published
-average on AlexNet and VGG, not on GoogLeNet, whose convolutions are small beside their inputs; open.""",
+    "vdnn": """OverFeat is not among the trainer's networks. vDNN's VGG-16 needs 28 GB at batch 256; of what those consist the lecture does
+not say. The trainer's needs 16 GiB with ReLUs in place and, where each writes a map of its own (`--separate-relu`), 28 GB at
+batch 229, which is the last row. There weights, their gradients and momentum (1.7 GB) lie beside the three maps of 2.9 GB that
+a ReLU's backward pass has in hand, and the next layer's maps on their way, for which `vdnn-*` have no room. `vdnn-dyn` has no
+loss where everything fits, as published, and 2 % at batch 256 where 18 % of the throughput is published: vDNN also changes
+convolution algorithms (`:m`, `:p`) for the sake of workspace, here the algorithms stay the program's own. That this makes
+the whole difference is not shown. `vdnn-conv` reaches the published average on AlexNet and VGG, not on GoogLeNet, whose
+convolutions are small beside their inputs; open.""",
     "vdnn-deep": """`vdnn-dyn` keeps only what fits as a whole and waits at every layer for its copy, so a few per cent remain; a plan that does
 not wait (`hybrid`, and `swap-all` in the last table) has none. VGG-416 is planned with 58 GiB of the model's 64 GB host:
 moving every map takes 60.4 GiB, so the policies that do have no plan.""",
-    "vgg 28 gb": """One op more than fills the card, so no policy that leaves the program's ops whole can run that batch, and the limit of +3 % set
-for it cannot be tried. What limits the largest batch is the backward pass of conv1_2: its input, its output's gradient and
-its input's gradient are three maps of 12.8 MB per image, which lie side by side with 1.7 GB of weights, gradients and
-momentum. vDNN's VGG-16 needs 28 GB at batch 256 already; that batch is in the table above.""",
     "batch factors": """As published deeper networks gain more, ResNet-152 at 2240 × 2240 cannot be trained in-core at all, and the synchronous
 way fits more images than the asynchronous one for ResNet; for GoogLeNet one layer alone decides, so both are equal here. The
 factors are two to three times the published ones: here a plan uses every byte of 16 GiB, Chainer has a memory pool

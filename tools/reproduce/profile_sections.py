@@ -1,11 +1,10 @@
-"""The sections that stand on profiles: the other machine's plan, VGG-16 on 12 GiB, Chainer's batch factors and links."""
+"""The sections that stand on profiles: the other machine's plan, Chainer's batch factors and links."""
 import dataclasses
 
 import published
 from cells import Cell
 from charts import Chart
-from grid import TITAN
-from markdown import gb, percent, table, times
+from markdown import percent, table, times
 
 GIB = 1 << 30
 P100, MEMORY = "p100-nvlink1", 16 * GIB
@@ -14,8 +13,6 @@ NETWORKS = ("googlenet", "resnet50", "resnet152")
 FOR_PLANS = 16 * GIB - (256 << 20)
 # Effective bytes per second each way, and what the publication calls the link.
 LINKS = (("NVLink 1.0, 40 GB/s", 32e9), ("PCIe, 16 GB/s", 12e9), ("PCIe shared by two GPUs, 8 GB/s", 6e9))
-TITAN_BYTES = 12 * GIB
-VGG_NEED = 28e9
 PROFILE = ("POOCH_REPORT=report build/tools/pooch run --device soft:MODEL:timing:memory=4TiB --memory 3TiB --policy keep -- "
            "build/examples/train --network NETWORK --batch N OPTIONS --iterations 8 --json")
 
@@ -127,35 +124,3 @@ def other_plans(document, profiles, cells, other):
                  f"run --device soft:{first.device}:timing --memory 16GiB -- build/examples/train --network resnet50 --batch N "
                  "--iterations 16 --json`.")
     document.note("other plan")
-
-
-def vgg_batches(profiles):
-    """(batch that needs 28 GB, its largest op, the largest batch that `hybrid` has a plan for)."""
-    first = Cell(TITAN, "12GiB", "vgg16", 256)
-    wanted = profiles.largest_batch(first, "keep", VGG_NEED)
-    scaled = Cell(TITAN, "12GiB", "vgg16", wanted)
-    return scaled, profiles.largest_op(scaled), profiles.largest_batch(first, "hybrid", TITAN_BYTES)
-
-
-def vgg_28_gb(document, profiles, runner):
-    scaled, (function, op_bytes, sizes), most = vgg_batches(profiles)
-    need, least = profiles.need(scaled, "keep"), profiles.need(scaled, "hybrid")
-    largest = Cell(TITAN, "12GiB", "vgg16", most)
-    results = runner.all([largest])
-    operands = " + ".join(gb(size) for size in sizes if size > 1 << 20)
-    verdict = "No plan can run that op" if op_bytes > TITAN_BYTES else "That op fits, with little beside it"
-    document.add("## VGG-16 scaled to need 28 GB on 12 GiB",
-                 f"Batch {scaled.batch} needs {gb(need)} when nothing leaves the device. Its largest single op, `{function}`, has "
-                 f"operands of {operands} = {gb(op_bytes)}, all on the device at once; the device has {gb(TITAN_BYTES)}. "
-                 f"{verdict}; the smallest memory with which there is a plan is {gb(least)}. "
-                 f"The largest batch that there is a plan for is {most}:")
-    result = results.get(largest)
-    if result is not None:
-        document.results[largest] = result
-        policies = ("vdnn-all", "vdnn-conv", "vdnn-dyn", "pooch", "hybrid")
-        document.add(table(["batch", "need", *(f"`{p}`" for p in policies), "published"],
-                           [[most, gb(result.need_bytes()), *(percent(result.overhead(p)) for p in policies),
-                             "+22 % (28 GB)"]]),
-                     "Commands: " + document.command(largest) + f", and for the op `{PROFILE}` with MODEL {TITAN}: operands of "
-                     "each op in report/profile.json.")
-    document.note("vgg 28 gb")

@@ -82,13 +82,6 @@ class Profiles:
         """The least bytes of device memory with which the policy has a plan."""
         return self.kept(f"need-{policy}-{cell.name}", lambda: self.plan(cell, policy, 2 << 20))
 
-    def largest_op(self, cell):
-        """The op with the largest operands of its own: (function, bytes, [bytes of each])."""
-        def make():
-            phase = json.loads(self.profile(cell).read_text(encoding="utf-8"))["phases"][0]
-            return largest_op(phase)
-        return self.kept(f"largest-op-{cell.name}", make)
-
     def largest_batch(self, cell, policy, memory, most=4096):
         """The largest batch whose need is within `memory` bytes; 0: not even one image. The need grows by nearly the
         same with every image, so two samples tell where to look."""
@@ -129,14 +122,3 @@ def model_link(build, device):
             link = json.loads(path.read_text(encoding="utf-8"))["link"]
             return min(link["to_device"], link["to_host"])
     raise Failed(f"no model {device}")
-
-
-def largest_op(phase):
-    buffers, versions = phase["buffers"], phase["versions"]
-    best = None
-    for op in phase["ops"]:
-        touched = {versions[v]["buffer"] for v in [*op.get("reads", []), *op.get("writes", [])]} | set(op.get("scratch", []))
-        sizes = sorted((buffers[b]["bytes"] for b in touched), reverse=True)
-        if best is None or sum(sizes) > best[1]:
-            best = (phase["functions"][op["function"]], sum(sizes), sizes)
-    return best
