@@ -19,11 +19,6 @@ cudnnStatus_t fail(const char* function, cudnnStatus_t status, const char* reaso
   return status;
 }
 
-int refuse(const char* function);  // for unsupported.cpp
-int refuse(const char* function) {
-  return fail(function, CUDNN_STATUS_NOT_SUPPORTED, "not in this library");
-}
-
 cudnnStatus_t launched(const char* function, CUresult result) {
   if (result == CUDA_SUCCESS) return CUDNN_STATUS_SUCCESS;
   const char* reason = cudaGetErrorName(cudart::to_error(result));
