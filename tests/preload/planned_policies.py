@@ -13,7 +13,9 @@ from runs import MIB, TRAIN, run, smallest_cap_named
 DEVICE, TIMING = "soft:v100-pcie3:compute", "soft:v100-pcie3:timing"
 POLICIES = ("swap-all-unscheduled", "swap-all", "swap-opt", "pooch", "superneurons", "vdnn-all", "vdnn-conv", "vdnn-dyn",
             "lms", "lms-sync", "hybrid")
-NETWORKS = {"resnet50": ("--input-size", "32", "--batch", "128"), "googlenet": ("--input-size", "32", "--batch", "384")}
+NETWORKS = {"digits": (),
+            "resnet50": ("--input-size", "32", "--batch", "128", "--lr", "0.001"),
+            "googlenet": ("--input-size", "32", "--batch", "384", "--lr", "0.001")}
 ITERATIONS = "9"
 
 
@@ -54,6 +56,7 @@ class EveryPolicy(unittest.TestCase):
             command = [TRAIN, "--network", network, *options, "--iterations", ITERATIONS, "--json"]
             in_core = run(DEVICE, command, "--no-pooch")
             self.assertGreater(len(in_core.weights), 20)
+            self.assertNotIn("nan", "".join(in_core.losses))
             need = json.loads(in_core.out)["need_bytes"] // MIB
             for number, policy in enumerate(POLICIES):
                 backing = ("remap", "alias")[number % 2] if policy != "hybrid" else None

@@ -9,7 +9,7 @@ import unittest
 from runs import MIB, TRAIN, run, smallest_cap_named
 
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 20190517
-TRIALS = int(sys.argv[3]) if len(sys.argv) > 3 else 5
+TRIALS = int(sys.argv[3]) if len(sys.argv) > 3 else 2
 DEVICE = "soft:v100-pcie3:compute"
 
 
