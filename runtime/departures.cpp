@@ -41,14 +41,14 @@ Status Departures::take_matching(const std::vector<ChunkUse>& uses) {
   lacking_.clear();
   for (const ChunkUse& use : uses)
     if (use.chunk->state != ChunkState::resident && use.chunk->state != ChunkState::evicting)
-      ++lacking_[use.chunk->bytes];
-  std::size_t lacking = 0;
-  for (auto& [bytes, count] : lacking_) lacking += count -= std::min(count, pool_.free_handles(bytes));
+      lacking_[pool_.handle_size(use.chunk->bytes)] += use.chunk->bytes;
+  std::uint64_t lacking = 0;
+  for (auto& [size, bytes] : lacking_) lacking += bytes -= std::min(bytes, pool_.free_bytes(size));
   unfinished_.clear();
   going_.clear();
   for (auto it = leaving_.begin(); it != leaving_.end() && lacking > 0;) {
     Chunk& chunk = **it;
-    const auto wanted = lacking_.find(chunk.bytes);
+    const auto wanted = lacking_.find(pool_.handle_size(chunk.bytes));
     if (wanted == lacking_.end() || wanted->second == 0 || chunk.state != ChunkState::evicting ||
         chunk.pins > 0) {
       ++it;
@@ -62,8 +62,9 @@ Status Departures::take_matching(const std::vector<ChunkUse>& uses) {
     }
     it = leaving_.erase(it);
     going_.push_back(&chunk);
-    --wanted->second;
-    --lacking;
+    const std::uint64_t served = std::min(wanted->second, chunk.bytes);
+    wanted->second -= served;
+    lacking -= served;
   }
   return residency_.finish_evictions(going_);
 }

@@ -52,10 +52,10 @@ class Departures {
   HandlePool& pool_;
   Residency& residency_;
   std::deque<Chunk*> leaving_;
-  std::vector<Mark> unfinished_;                  // of the pass at hand
-  std::vector<Chunk*> going_;                     // reused storage
-  std::map<std::uint64_t, std::size_t> lacking_;  // handles by size; reused storage
-  bool waiting_ = false;                          // a thread is, with the lock released
+  std::vector<Mark> unfinished_;                    // of the pass at hand
+  std::vector<Chunk*> going_;                       // reused storage
+  std::map<std::uint64_t, std::uint64_t> lacking_;  // bytes by size of handle; reused storage
+  bool waiting_ = false;                            // a thread is, with the lock released
   std::condition_variable waited_;
   std::uint64_t waits_ = 0;
 };

@@ -50,6 +50,7 @@ void Executor::enter(const tracker::Iterations::Where& where, const Script& scri
   nvtx_iterations_.begin(script.plan().phase);
   // Every point may be asked for, and exactly.
   parts_.order.set_eager(true);
+  if (!alias_.built()) parts_.pool.use_units();
   script_ = &script;
   start_ = start;
   position_ = 0;

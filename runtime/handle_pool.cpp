@@ -10,6 +10,7 @@ namespace pooch::runtime {
 HandlePool::HandlePool(Device& device, std::uint64_t cap) : device_(device), cap_(cap) {
   for (const std::uint64_t bytes : handle_classes)
     if (bytes <= largest_handle(cap)) classes_.push_back(bytes);
+  largest_ = classes_.front();
 }
 
 HandlePool::~HandlePool() {
@@ -17,26 +18,35 @@ HandlePool::~HandlePool() {
     for (const PhysicalHandle h : handles) (void)device_.destroy(h);
 }
 
-std::vector<std::uint64_t> HandlePool::compose(std::uint64_t bytes) const {
+std::vector<std::uint64_t> HandlePool::compose(std::uint64_t bytes, std::uint64_t most) const {
   std::vector<std::uint64_t> pieces;
   for (const std::uint64_t size : classes_)
-    for (; bytes >= size; bytes -= size) pieces.push_back(size);
+    for (; size <= most && bytes >= size; bytes -= size) pieces.push_back(size);
   return pieces;
+}
+
+std::uint64_t HandlePool::unit(std::uint64_t cap) {
+  constexpr std::uint64_t most_handles = 16384;
+  std::uint64_t unit = largest_handle(cap);
+  for (const std::uint64_t size : handle_classes)
+    if (size <= unit && cap / size <= most_handles) unit = size;
+  return unit;
 }
 
 Result<Pieces> HandlePool::acquire(std::uint64_t bytes) {
   if (bytes > available()) return Error{ErrorCode::out_of_memory, "the cap is reached"};
+  const std::uint64_t most = handle_size(bytes);
   Pieces pieces;
   std::uint64_t wanted = bytes;
-  take_free(bytes, wanted, pieces);
+  take_free(most, wanted, pieces);
   const auto room = [this] { return limit() - std::min(limit(), created_); };
-  if (wanted == bytes && room() < bytes) {
+  if (room() < wanted) {
     for (const std::uint64_t size : classes_)
-      if (size < bytes) take_free(size, wanted, pieces);
+      if (size < most) take_free(size, wanted, pieces);
   }
   // The sizes divide each other: what is left is made of them, and larger handles make way.
-  Status made = destroy_larger(bytes, wanted);
-  for (const std::uint64_t size : made ? compose(wanted) : std::vector<std::uint64_t>{}) {
+  Status made = destroy_larger(most, wanted);
+  for (const std::uint64_t size : made ? compose(wanted, most) : std::vector<std::uint64_t>{}) {
     const auto handle = create(size);
     if (!handle) {
       made = handle.error();

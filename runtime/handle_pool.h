@@ -3,8 +3,10 @@
 // cuMemUnmap takes whole mappings only, so what moves is a chunk, with all the handles behind it. A handle is
 // never split. What creating costs (about 0.2 ms) is why handles are kept. A request that finds no free
 // handle of its size takes smaller ones; only where there are larger ones alone is one of these destroyed,
-// and smaller ones come in its place. So handles only ever become smaller, and a loop comes to an end of
-// creating them.
+// and smaller ones come in its place.
+//
+// As long as memory is not short, large handles are the cheapest. Once a plan keeps moving it, handles are of
+// one size, the unit: any of them serves any request, so a loop creates none however its maps differ in size.
 #pragma once
 
 #include <algorithm>
@@ -33,12 +35,19 @@ class HandlePool {
   HandlePool(const HandlePool&) = delete;
   HandlePool& operator=(const HandlePool&) = delete;
 
-  // The handle sizes that back `bytes` (a multiple of 2 MiB), largest first.
-  std::vector<std::uint64_t> compose(std::uint64_t bytes) const;
+  // The sizes of chunks that `bytes` (a multiple of 2 MiB) are made of, largest first.
+  std::vector<std::uint64_t> compose(std::uint64_t bytes) const { return compose(bytes, largest_class()); }
   std::uint64_t largest_class() const { return classes_.front(); }
 
-  // Handles of `bytes` together, which is one of the sizes that `compose` names: one as a rule. Error
-  // out_of_memory: give some back first.
+  // From now on no handle above the unit is made, and free ones that are larger make way.
+  void use_units() { largest_ = std::min(largest_, unit(cap_)); }
+  // So large that no more than 16384 of them fill the cap: a page up to 32 GiB.
+  static std::uint64_t unit(std::uint64_t cap);
+  // The size of the handles that a chunk of `bytes` wants.
+  std::uint64_t handle_size(std::uint64_t bytes) const { return std::min(bytes, largest_); }
+
+  // Handles of `bytes` together, which is one of the sizes that `compose` names. Error out_of_memory: give
+  // some back first.
   Result<Pieces> acquire(std::uint64_t bytes);
   void give_back(const Pieces& pieces);
 
@@ -56,9 +65,10 @@ class HandlePool {
   Status set_outside(std::uint64_t bytes);
   // Gives up what is reserved; false: nothing was.
   bool give_up_reserved();
-  std::size_t free_handles(std::uint64_t bytes) const {
-    const auto found = free_lists_.find(bytes);
-    return found == free_lists_.end() ? 0 : found->second.size();
+  // Bytes of free handles of this size.
+  std::uint64_t free_bytes(std::uint64_t size) const {
+    const auto found = free_lists_.find(size);
+    return found == free_lists_.end() ? 0 : found->second.size() * size;
   }
   std::uint64_t outside() const { return outside_; }  // with what is reserved
   std::uint64_t taken_outside() const { return taken_outside_; }
@@ -71,6 +81,7 @@ class HandlePool {
 
  private:
   std::uint64_t attached() const { return created_ - free_; }
+  std::vector<std::uint64_t> compose(std::uint64_t bytes, std::uint64_t most) const;
   void take_free(std::uint64_t size, std::uint64_t& wanted, Pieces& pieces);
   Status destroy_larger(std::uint64_t than, std::uint64_t room);
   Result<PhysicalHandle> create(std::uint64_t bytes);
@@ -80,6 +91,7 @@ class HandlePool {
   Device& device_;
   std::uint64_t cap_;
   std::vector<std::uint64_t> classes_;                               // descending
+  std::uint64_t largest_;                                            // handle that is made
   std::map<std::uint64_t, std::vector<PhysicalHandle>> free_lists_;  // by size
   std::uint64_t created_ = 0, free_ = 0, peak_ = 0;
   std::uint64_t taken_outside_ = 0, outside_ = 0, most_outside_ = 0;  // outside_: with what is reserved

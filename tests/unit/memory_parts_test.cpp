@@ -104,35 +104,49 @@ TEST(HandlePool, RecyclesHandlesAndDestroysOnlyToMakeRoomForAnotherSize) {
   for (const Pieces& p : pages) pool.give_back(p);
 }
 
-TEST(HandlePool, ALoopComesToAnEndOfCreating) {
+// All of 256 MiB, now in large and now in small pieces, in another order each time, half of them replaced at
+// a time: what stays has whatever handles it was given.
+void replace_halves(HandlePool& pool, std::mt19937& dice) {
+  std::vector<std::pair<std::uint64_t, Pieces>> held;
+  for (const int large : {16, 3, 9, 0, 12}) {
+    std::shuffle(held.begin(), held.end(), dice);
+    for (; pool.available() < 128 * MiB; held.pop_back()) pool.give_back(held.back().second);
+    const int now = std::min<int>(large, static_cast<int>(pool.available() / (16 * MiB)));
+    for (int i = 0; pool.available() > 0; ++i) {
+      const std::uint64_t bytes = i < now ? 16 * MiB : 2 * MiB;
+      auto pieces = pool.acquire(bytes);
+      ASSERT_TRUE(pieces) << "whatever is free serves";
+      std::uint64_t together = 0;
+      for (const Piece& piece : *pieces) together += piece.bytes;
+      ASSERT_EQ(together, bytes);
+      held.emplace_back(bytes, std::move(*pieces));
+    }
+    EXPECT_FALSE(pool.acquire(2 * MiB));
+  }
+  for (const auto& [bytes, pieces] : held) pool.give_back(pieces);
+}
+
+TEST(HandlePool, OnceHandlesAreOfOneSizeALoopCreatesNone) {
   LazyDevice lazy(512 * MiB);
   CountingDevice device(lazy);
   HandlePool pool(device, 256 * MiB);
   std::mt19937 dice(7);
-  std::uint64_t created = 0;
-  for (int round = 0; round < 20; ++round) {
-    created = device.counters().handles_created;
-    // All of the memory, now in large and now in small pieces, in another order each time.
-    for (const int large : {16, 3, 9, 0, 12}) {
-      std::vector<std::uint64_t> sizes(large, 16 * MiB);
-      sizes.resize(large + (16 - large) * 8, 2 * MiB);
-      std::shuffle(sizes.begin(), sizes.end(), dice);
-      std::vector<Pieces> taken;
-      for (const std::uint64_t bytes : sizes) {
-        auto pieces = pool.acquire(bytes);
-        ASSERT_TRUE(pieces) << "whatever is free serves";
-        std::uint64_t together = 0;
-        for (const Piece& piece : *pieces) together += piece.bytes;
-        ASSERT_EQ(together, bytes);
-        taken.push_back(std::move(*pieces));
-      }
-      EXPECT_EQ(pool.available(), 0u);
-      EXPECT_FALSE(pool.acquire(2 * MiB));
-      for (const Pieces& pieces : taken) pool.give_back(pieces);
-    }
-  }
-  EXPECT_EQ(device.counters().handles_created, created) << "in the last round";
+  replace_halves(pool, dice);
+  const std::uint64_t before = device.counters().handles_created;
+  EXPECT_LT(before, 256 / 2) << "large ones where they serve";
+  pool.use_units();
+  replace_halves(pool, dice);
+  const std::uint64_t created = device.counters().handles_created;
+  EXPECT_GT(created, before) << "large ones made way";
+  for (int round = 0; round < 20; ++round) replace_halves(pool, dice);
+  EXPECT_EQ(device.counters().handles_created, created);
   EXPECT_EQ(lazy.peak_bytes(), 256 * MiB);
+}
+
+TEST(HandlePool, TheUnitGrowsWithTheCapSoThatHandlesDoNotBecomeTooMany) {
+  EXPECT_EQ(HandlePool::unit(64 * MiB), 2 * MiB);
+  EXPECT_EQ(HandlePool::unit(16 * GiB), 2 * MiB);
+  EXPECT_EQ(HandlePool::unit(141 * GiB), 16 * MiB);
 }
 
 TEST(HandlePool, ADeviceWithLessThanTheCapLowersTheCap) {
