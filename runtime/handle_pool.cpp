@@ -129,7 +129,7 @@ Result<std::uint64_t> HandlePool::give_up(std::uint64_t bytes) {
 
 Status HandlePool::set_outside(std::uint64_t bytes) {
   // More than plans leave alone: what a plan lacks now and then costs less than handles that come and go.
-  const std::uint64_t most_reserved = std::max(reserve(cap_), cap_ / 64);
+  const std::uint64_t most_reserved = std::max(std::min(cap_ / 16, 32 * page), cap_ / 64);
   taken_outside_ = bytes;
   if (bytes < outside_ && outside_ <= bytes + most_reserved) {
     note_peak();

@@ -60,8 +60,8 @@ class HandlePool {
   // What plans leave alone, for what comes and goes beside them.
   static std::uint64_t reserve(std::uint64_t cap) { return std::clamp(cap / 256, 4 * page, 32 * page); }
   // Sets what is taken outside of the pool; free handles make way. `bytes` beyond what is now outside must be
-  // available(). What comes and goes within an iteration stays reserved, up to a 64th of the cap: else
-  // handles would go and come with it.
+  // available(). What comes and goes within an iteration stays reserved, up to 64 MiB or a 64th of the cap,
+  // and a 16th at most: else handles would go and come with it.
   Status set_outside(std::uint64_t bytes);
   // Gives up what is reserved; false: nothing was.
   bool give_up_reserved();

@@ -65,31 +65,35 @@ class Steady(unittest.TestCase):
                         env=env) for n in counts]
         for done, count in zip(runs, counts):
             self.assertEqual(done.status, 0, done.err)
-            # Once measured, gaps may ask for another plan, which is adopted in the middle of an iteration.
+            # The host may be two iterations ahead of the device when the first times are known.
             self.assertGreaterEqual(done.summary["planned_iterations"], count - 5)
+            self.assertEqual(done.summary["plans_left"], 0)
             self.assertGreater(done.summary["evictions"] + done.summary["replays"], 0)
         summaries = [done.summary for done in runs]
-        return [{key: b[key] - a[key] for key in a if isinstance(a[key], int)} for a, b in zip(summaries, summaries[1:])]
+        steps = [{key: b[key] - a[key] for key in a if isinstance(a[key], int)} for a, b in zip(summaries, summaries[1:])]
+        for step, a, b in zip(steps, counts, counts[1:]):
+            self.assertEqual(step["planned_iterations"], b - a, "every one of them")
+            self.assertEqual(step["handles_created"], 0)
+            self.assertEqual(step["host_allocations"], 0)
+        return steps
 
     def test_remapping_creates_no_handle_and_locks_no_page(self):
         early, late = self.growth("soft:v100-pcie3:compute", ["--network", "digits"], 64, "remap", 12, 16, 20)
-        for growth in (early, late):
-            self.assertEqual(growth["handles_created"], 0)
-            self.assertEqual(growth["host_allocations"], 0)
         self.assertAlmostEqual(early["host_waits"], late["host_waits"], delta=2, msg="no more with time")
         self.assertAlmostEqual(early["vmm_calls"], late["vmm_calls"], delta=early["vmm_calls"] / 100)
 
-    def test_handles_make_way_for_passed_through_memory_alone(self):
+    def test_no_handle_makes_way_for_passed_through_memory(self):
         """ResNet-50's small gradients take up to 28 MiB of the device beside the pool, and give them back."""
         command = ["--network", "resnet50", "--input-size", "64", "--batch", "64"]
-        early, late = self.growth("soft:v100-pcie3:timing", command, 500, "remap", 16, 20, 24)
-        self.assertEqual(late["host_allocations"], 0)
-        self.assertLessEqual(late["handles_created"] / 4, 1.25 * 28 / 2, "2 MiB each, and a few for others")
+        self.growth("soft:v100-pcie3:timing", command, 500, "remap", 16, 20, 24)
+
+    def test_maps_of_all_sizes_under_a_large_cap_create_no_handle(self):
+        self.growth("soft:v100-pcie3:timing", ["--network", "resnet50", "--batch", 640], 16 * 1024, "remap", 8, 10)
 
     def test_alias_mode_asks_for_nothing(self):
         command = ["--network", "resnet50", "--input-size", "64", "--batch", "64"]
         for growth in self.growth("soft:v100-pcie3:timing", command, 640, "alias", 16, 20):
-            for what in ("vmm_calls", "handles_created", "host_allocations", "host_waits"):
+            for what in ("vmm_calls", "host_waits"):
                 self.assertEqual(growth[what], 0, what)
 
 
