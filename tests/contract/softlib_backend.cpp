@@ -1,4 +1,6 @@
 // The software cuDNN's backend (graph) API. What it answers to odd questions was seen at cuDNN 9.19.
+#include <dlfcn.h>
+
 #include <cstring>
 
 #include "tests/contract/softlib_support.h"
@@ -315,11 +317,12 @@ TEST_F(Backend, NarrowTypesInChannelsLastOrder) {
   }
 }
 
-TEST_F(Backend, WhatIsNotInTheLibraryIsRefused) {
-  cudnnRNNDescriptor_t rnn = nullptr;
-  EXPECT_EQ(cudnnCreateRNNDescriptor(&rnn), CUDNN_STATUS_NOT_SUPPORTED);
-  cudnnCTCLossDescriptor_t loss = nullptr;
-  EXPECT_EQ(cudnnCreateCTCLossDescriptor(&loss), CUDNN_STATUS_NOT_SUPPORTED);
+TEST(Absent, WhatNoLibraryHasIsRefusedInTheWordsOfItsLibrary) {
+  void* absent = dlopen("libsoftgpu_absent.so.1", RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(absent, nullptr) << dlerror();
+  const auto call = [&](const char* name) { return reinterpret_cast<int (*)()>(dlsym(absent, name))(); };
+  EXPECT_EQ(call("cudnnCreateRNNDescriptor"), CUDNN_STATUS_NOT_SUPPORTED);
+  EXPECT_EQ(call("cudaGraphDebugDotPrint"), cudaErrorNotSupported);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """Every kind of network under `hybrid` at 40 % of its need, or at the least that the planner can plan for, in virtual time
 with every check of the device; and what a settled plan still asks of the driver.
 
-usage: planned_networks.py BUILD_FOLDER
+usage: planned_networks.py BUILD_FOLDER [all]
 """
 import json
 import re
@@ -12,7 +12,9 @@ import unittest
 from runs import MIB, TRAIN, run
 
 DEVICE = "soft:v100-nvlink2:timing:memory=1TiB"
-NETWORKS = ("alexnet", "vgg16", "googlenet", "resnet152", "resnext101-3d", "vgg116")
+NETWORKS = ("alexnet", "googlenet", "resnet152", "resnext101-3d")
+if sys.argv[2:] == ["all"]:
+    NETWORKS += ("digits", "vgg16", "vgg116", "vgg216", "vgg316", "vgg416", "resnet50")
 
 
 def under_plan(command, cap_mib, **more):
@@ -52,7 +54,7 @@ class PlannedNetworks(unittest.TestCase):
                     self.check(done, cap)
                     self.assertGreater(done.summary["bytes_out"] + done.summary["replays"], 0)
                     at_forty_percent += least is None
-        self.assertGreaterEqual(at_forty_percent, 4)
+        self.assertGreaterEqual(at_forty_percent, 3)
 
 
 class Steady(unittest.TestCase):
