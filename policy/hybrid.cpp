@@ -16,7 +16,6 @@ namespace {
 // Work is counted in simulated steps, not in time: equal inputs give equal plans.
 constexpr std::int64_t steps_to_spend = 12'000'000;
 constexpr std::int64_t share_steps = 60'000'000;  // enough for a good plan of 100,000 ops
-constexpr std::size_t lanes = 4;
 // At most, and for every map besides.
 constexpr std::int64_t most_simulations = 5000, simulations_per_map = 200;
 constexpr std::int64_t few_simulations = 2000;  // too few to mend a choice that does not fit
@@ -227,10 +226,10 @@ class Hybrid {
       std::size_t stretches;
     };
     const Choice& best = seeds_.front().decision.choice;
-    const std::array<Start, lanes> starts{
+    const std::array<Start, 4> starts{
         {{&relaxed_.choice, 1}, {&relaxed_.choice, 4}, {&best, 4}, {&relaxed_.choice, 8}}};
-    std::vector<Choice> found(lanes);
-    parallel_for(lanes, [&](std::size_t lane) {
+    std::vector<Choice> found(starts.size());
+    parallel_for(starts.size(), [&](std::size_t lane) {
       ShareSearch search(problem_, question_.rules, starts[lane].stretches);
       found[lane] = search.descend(*starts[lane].choice, share_simulations_);
     });
@@ -238,10 +237,12 @@ class Hybrid {
   }
 
   // Each lane anneals with random numbers of its own, then descends: most of them the linear program's
-  // choice, gently or thoroughly, one the best seed.
+  // choice, gently or thoroughly, one the best seed. Where few maps decide, where a lane ends is more a
+  // matter of luck, and each takes less time.
   std::vector<Choice> improve() const {
-    constexpr std::array<double, lanes> heats{0.0003, 0.001, 0.003, 0.01};
-    constexpr std::size_t from_best = 1;
+    constexpr std::array<double, 8> heats{0.0003, 0.001, 0.003, 0.01, 0.01, 0.003, 0.001, 0.03};
+    constexpr std::size_t from_best = 1, few_maps = 200;
+    const std::size_t lanes = problem_.maps.size() <= few_maps ? heats.size() : heats.size() / 2;
     // The fewer the maps, the more each one weighs.
     const double weight =
         std::max(1.0, 100 / static_cast<double>(std::max<std::size_t>(1, problem_.maps.size())));
