@@ -41,6 +41,7 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("handles_created", s.handles_created);
   visit("host_allocations", s.host_allocations);
   visit("host_waits", s.host_waits);
+  visit("idle_waits", s.idle_waits);
 }
 
 template <class T>

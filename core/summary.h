@@ -41,6 +41,7 @@ struct Summary {
   std::uint64_t handles_created = 0;   // of vmm_calls
   std::uint64_t host_allocations = 0;  // pieces of memory that were page-locked
   std::uint64_t host_waits = 0;        // times the host waited for the device on pooch's account
+  std::uint64_t idle_waits = 0;        // of these, while the device had no work of the program's left
 };
 
 std::string to_json(const Summary& summary);

@@ -15,6 +15,7 @@ Status await(Device& device, StreamOrder& order, const Marks& marks, std::unique
     events.push_back(*event);
   }
   if (events.empty()) return Done{};
+  if (const auto noted = order.note_host_wait(); !noted) return noted;
   lock.unlock();
   Status outcome = Done{};
   for (const EventHandle event : events) {

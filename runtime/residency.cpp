@@ -18,7 +18,10 @@ Residency::Residency(Device& device, StreamOrder& order, HandlePool& pool, HostA
       pool_(pool),
       arena_(arena),
       out_(order.index(out_stream)),
-      in_(order.index(in_stream)) {}
+      in_(order.index(in_stream)) {
+  order_.set_own(out_);
+  order_.set_own(in_);
+}
 
 // --- ranges
 // ----------------------------------------------------------------------------------------------------

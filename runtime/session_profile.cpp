@@ -122,6 +122,7 @@ Summary Session::summary() const {
   summary.handles_created = s.device.counters().handles_created;
   summary.host_allocations = s.device.counters().host_allocations;
   summary.host_waits = s.device.counters().host_waits;
+  summary.idle_waits = s.order.idle_waits();
   return summary;
 }
 

@@ -38,7 +38,7 @@ std::pair<StreamHandle, std::uint64_t> StreamOrder::key(StreamHandle stream) con
 StreamIndex StreamOrder::index(StreamHandle stream) {
   const auto [found, fresh] =
       index_.try_emplace(key(stream), StreamIndex{static_cast<std::uint32_t>(streams_.size())});
-  if (fresh) streams_.push_back(Stream{stream, 0, 0, {}, {}});
+  if (fresh) streams_.push_back(Stream{stream, 0, 0, {}, {}, false});
   return found->second;
 }
 
@@ -153,6 +153,20 @@ Result<bool> StreamOrder::host_blocked() {
     }
   }
   return !host_blocking_.empty();
+}
+
+Status StreamOrder::note_host_wait() {
+  for (std::uint32_t i = 0; i < streams_.size(); ++i) {
+    const Stream& s = streams_[i];
+    if (s.own || s.last == s.done) continue;
+    // Nothing is put into the program's stream for this.
+    if (s.events.empty() || s.events.back().ticket < s.last) return Done{};
+    const auto idle = finished({StreamIndex{i}, s.last});
+    if (!idle) return idle.error();
+    if (!*idle) return Done{};
+  }
+  ++idle_waits_;
+  return Done{};
 }
 
 Status StreamOrder::retire(StreamHandle stream) {

@@ -77,6 +77,12 @@ class StreamOrder {
   // May any stream still be blocked by the program?
   Result<bool> host_blocked();
 
+  // What is in the stream is pooch's own work.
+  void set_own(StreamIndex stream) { at(stream).own = true; }
+  // The host is about to wait for the device: counts it where the program's streams have nothing left to do.
+  Status note_host_wait();
+  std::uint64_t idle_waits() const { return idle_waits_; }
+
   // The program is about to destroy the stream. Its marks stay valid.
   Status retire(StreamHandle stream);
 
@@ -91,6 +97,7 @@ class StreamOrder {
     std::uint64_t done = 0;                // known to be finished up to here
     std::deque<Recorded> events;           // not yet known to be finished, in order
     std::vector<std::uint64_t> following;  // by stream index: how far this stream waits for that one
+    bool own = false;                      // not the program's
   };
 
   Stream& at(StreamIndex i) { return streams_[static_cast<std::uint32_t>(i)]; }
@@ -106,6 +113,7 @@ class StreamOrder {
   std::map<std::pair<StreamHandle, std::uint64_t>, StreamIndex> index_;
   std::vector<EventHandle> spare_events_;
   std::vector<Mark> host_blocking_;
+  std::uint64_t idle_waits_ = 0;
 };
 
 }  // namespace pooch::runtime

@@ -38,8 +38,10 @@ std::string summary_text(const Summary& s) {
   if (s.verified > 0)
     text += fmt::format("pooch: {} replays, {} maps compared, {} mismatches\n", s.replays, s.verified,
                         s.mismatches);
-  text += fmt::format("pooch: {} evictions, {} out, {} in, {} VMM calls, {} host waits\n", s.evictions,
-                      format_bytes(s.bytes_out), format_bytes(s.bytes_in), s.vmm_calls, s.host_waits);
+  text += fmt::format(
+      "pooch: {} evictions, {} out, {} in, {} VMM calls, {} host waits, {} of them on an idle device\n",
+      s.evictions, format_bytes(s.bytes_out), format_bytes(s.bytes_in), s.vmm_calls, s.host_waits,
+      s.idle_waits);
   return text;
 }
 
