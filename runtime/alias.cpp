@@ -83,6 +83,7 @@ std::vector<LayoutItem> AliasMode::items() const {
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     LayoutItem& item = all.emplace_back();
     item.bytes = chunks_[i]->bytes;
+    item.unit = pool_.handle_size(item.bytes);
     // The phases one after the other.
     std::int32_t base = 0;
     double base_us = 0;
@@ -103,6 +104,7 @@ std::vector<LayoutItem> AliasMode::items() const {
 
 Status AliasMode::build(std::vector<AliasPhase> phases, std::unique_lock<std::mutex>& lock) {
   phases_ = std::move(phases);
+  pool_.use_units();
   collect();
   // What is alive beside it is mapped privately, all of it at once in the worst case.
   std::uint64_t beside = page, comes = 0;
@@ -170,9 +172,11 @@ Status AliasMode::take_frames(const Layout& layout) {
 }
 
 Status AliasMode::map_all(const Layout& layout) {
-  for (std::size_t i = 0; i < chunks_.size(); ++i)
-    if (const auto mapped = residency_.map_to(*chunks_[i], frames_[layout.frame_of[i]]); !mapped)
-      return mapped;
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    std::vector<Frame*> frames;
+    for (const std::uint32_t frame : layout.frames_of[i]) frames.push_back(&frames_[frame]);
+    if (const auto mapped = residency_.map_to(*chunks_[i], std::move(frames)); !mapped) return mapped;
+  }
   std::vector<Chunk*> sorted = chunks_;
   std::sort(sorted.begin(), sorted.end(),
             [](const Chunk* a, const Chunk* b) { return a->address < b->address; });
@@ -188,8 +192,8 @@ Status AliasMode::map_all(const Layout& layout) {
 Status AliasMode::dismantle() {
   Status outcome = Done{};
   for (Chunk* chunk : chunks_)
-    if (chunk->frame != nullptr)
-      if (const auto gone = residency_.unmap_from_frame(*chunk); !gone && outcome) outcome = gone;
+    if (!chunk->frames.empty())
+      if (const auto gone = residency_.unmap_from_frames(*chunk); !gone && outcome) outcome = gone;
   for (const Frame& frame : frames_)
     if (!frame.given_away) pool_.give_back(frame.pieces);
   frames_.clear();
@@ -209,14 +213,18 @@ bool AliasMode::held(const Chunk& chunk, std::size_t phase, std::int32_t positio
 
 // False: what is there would be lost.
 bool AliasMode::begin_tenancy(Chunk& chunk) {
-  Frame& frame = *chunk.frame;
-  if (frame.tenant != nullptr) {
-    const Chunk& before = *frame.tenant;
-    if (before.pins > 0 || (before.live && !before.host_valid && !before.expendable)) return false;
-    chunk.before.add(before.uses);
-    chunk.uses.add(before.uses);
+  for (Frame* frame : chunk.frames) {
+    Chunk* const before = std::exchange(frame->tenant, &chunk);
+    if (before == nullptr || before == &chunk) continue;
+    if (before->pins > 0 || (before->live && !before->host_valid && !before->expendable)) {
+      frame->tenant = before;
+      return false;
+    }
+    before->tenant = false;
+    chunk.before.add(before->uses);
+    chunk.uses.add(before->uses);
   }
-  frame.tenant = &chunk;
+  chunk.tenant = true;
   return true;
 }
 
@@ -230,8 +238,8 @@ bool AliasMode::admit(const Script* script, std::int32_t position,
     auto chunk = std::partition_point(range.chunks.begin(), range.chunks.end(),
                                       [&](const Chunk& c) { return c.offset + c.bytes <= operand.offset; });
     for (; chunk != range.chunks.end() && chunk->offset < end; ++chunk) {
-      if (chunk->frame == nullptr) continue;
-      if (chunk->frame->tenant == &*chunk) {
+      if (chunk->frames.empty()) continue;
+      if (chunk->tenant) {
         chunk->stale = false;  // sent away, and nobody came
         continue;
       }
@@ -242,7 +250,7 @@ bool AliasMode::admit(const Script* script, std::int32_t position,
 }
 
 Result<bool> AliasMode::fetch(const Script* script, std::int32_t position, Chunk& chunk) {
-  if (chunk.frame->tenant == &chunk) {
+  if (chunk.tenant) {
     chunk.stale = false;
     return true;
   }

@@ -251,7 +251,7 @@ std::uint64_t Executor::gather_missing(const Bound& bound) {
   std::uint64_t bytes = 0;
   if (bound.range == nullptr) return 0;
   for (Chunk& chunk : bound.range->chunks) {
-    if (chunk.frame != nullptr) continue;
+    if (!chunk.frames.empty()) continue;
     if (chunk.state == ChunkState::evicting && !bound.dropped) chunk.state = ChunkState::resident;
     if (chunk.state != ChunkState::evicted) continue;
     uses_.push_back({&chunk, true, false});
@@ -308,8 +308,8 @@ Status Executor::evict(std::uint32_t map) {
     const ScriptMap& planned = script_->maps()[map];
     if (planned.of == MapClass::swap && chunk.offset + chunk.occupied > planned.moved) break;
     if (chunk.state != ChunkState::resident || chunk.pins > 0 || chunk.stale || chunk.occupied == 0) continue;
-    if (chunk.frame != nullptr) {
-      // Where there is no room on the host, whoever comes next to the frame finds it occupied: see `admit`.
+    if (!chunk.frames.empty()) {
+      // Where there is no room on the host, whoever comes next to a frame finds it occupied: see `admit`.
       const auto saved = parts_.residency.save(chunk);
       if (!saved && saved.error().code != ErrorCode::out_of_memory) return saved;
       chunk.stale = saved && chunk.live;
@@ -344,7 +344,7 @@ Status Executor::drop(std::uint32_t map) {
   ++dropped_;
   for (Chunk& chunk : bound.range->chunks) {
     if (chunk.state != ChunkState::resident || chunk.pins > 0 || chunk.occupied == 0) continue;
-    if (chunk.frame != nullptr) {
+    if (!chunk.frames.empty()) {
       parts_.residency.drop_host_copy(chunk);
       chunk.expendable = true;
       continue;
@@ -399,7 +399,7 @@ Status Executor::freeing(const Range& range, AllocationId allocation, std::uniqu
 Status Executor::freed(Range& range) {
   if (scripts_.empty()) return Done{};
   for (Chunk& chunk : range.chunks) {
-    if (chunk.state != ChunkState::resident || chunk.pins > 0 || chunk.frame != nullptr) continue;
+    if (chunk.state != ChunkState::resident || chunk.pins > 0 || !chunk.frames.empty()) continue;
     if (const auto begun = parts_.residency.begin_eviction(chunk); !begun) return begun;
     parts_.departures.add(chunk);
   }

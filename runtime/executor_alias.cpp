@@ -93,7 +93,7 @@ Status Executor::admit(std::int32_t position, std::span<const tracker::Operand> 
 Status Executor::fetch_aliased(std::uint32_t map, std::int32_t position, std::unique_lock<std::mutex>& lock) {
   if (!alias_.built() || maps_[map].range == nullptr) return Done{};
   for (Chunk& chunk : maps_[map].range->chunks) {
-    if (chunk.frame == nullptr || !chunk.stale) continue;
+    if (chunk.frames.empty() || !chunk.stale) continue;
     const auto fetched = alias_.fetch(script_, position, chunk);
     if (!fetched) return fetched.error();
     if (!*fetched) return dismantle(lock);

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::int32_t far = 1 << 30;
 
-// One piece of memory, while it is handed out.
-class Piece {
+// When pieces of memory are taken, while they are handed out.
+class Times {
  public:
   // What taking it costs in waits; nothing where it is taken at one of these times.
   struct Cost {
@@ -47,50 +47,96 @@ class Piece {
   std::map<std::int32_t, LayoutSpan> spans_;  // by their begin
 };
 
-Layout first_come(const std::vector<LayoutItem>& items, std::uint64_t limit) {
-  Layout layout;
-  layout.frame_of.resize(items.size());
-  std::vector<std::uint32_t> order(items.size());
-  std::iota(order.begin(), order.end(), 0u);
-  const auto start = [&](std::uint32_t i) {
-    return items[i].held.empty() ? std::numeric_limits<std::int32_t>::max() : items[i].held.front().from;
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return start(a) < start(b); });
-  std::map<std::uint64_t, std::vector<std::uint32_t>> of_size;
-  std::vector<Piece> pieces;
-  std::uint64_t total = 0;
-  for (const std::uint32_t i : order) {
-    const LayoutItem& item = items[i];
-    auto& candidates = of_size[item.bytes];
-    std::optional<Piece::Cost> least;
-    std::uint32_t best = 0;
-    for (const std::uint32_t candidate : candidates) {
-      const auto cost = pieces[candidate].cost(item.held);
-      if (cost && (!least || *cost < *least)) least = cost, best = candidate;
-    }
-    if (!least || (least->wait_us > 0 && total + item.bytes <= limit)) {
-      best = static_cast<std::uint32_t>(pieces.size());
-      candidates.push_back(best);
-      pieces.emplace_back();
-      layout.frames.push_back(item.bytes);
-      total += item.bytes;
-      least.reset();
-    }
-    if (least) layout.wait_us += least->wait_us;
-    pieces[best].take(item.held);
-    layout.frame_of[i] = best;
+// Pieces that have been given to the same chunks so far.
+struct Group {
+  Times taken;
+  std::vector<std::uint32_t> frames;
+};
+
+class FirstCome {
+ public:
+  FirstCome(const std::vector<LayoutItem>& items, std::uint64_t limit) : items_(items), limit_(limit) {
+    layout_.frames_of.resize(items.size());
   }
-  return layout;
-}
+  Layout run() {
+    std::vector<std::uint32_t> order(items_.size());
+    std::iota(order.begin(), order.end(), 0u);
+    const auto start = [&](std::uint32_t i) {
+      return items_[i].held.empty() ? std::numeric_limits<std::int32_t>::max() : items_[i].held.front().from;
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return start(a) < start(b); });
+    for (const std::uint32_t i : order) place(i);
+    return std::move(layout_);
+  }
+
+ private:
+  struct Offer {
+    Times::Cost cost;
+    std::size_t group;
+  };
+  void place(std::uint32_t index) {
+    const LayoutItem& item = items_[index];
+    auto& groups = of_unit_[item.unit];
+    offers_.clear();
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      if (const auto cost = groups[g].taken.cost(item.held)) offers_.push_back({*cost, g});
+    std::stable_sort(offers_.begin(), offers_.end(),
+                     [](const Offer& a, const Offer& b) { return a.cost < b.cost; });
+    double wait_us = 0;
+    std::uint64_t wanted = item.bytes / item.unit;
+    for (const Offer& offer : offers_) {
+      // Rather than wait: new memory, as long as there is some.
+      if (offer.cost.wait_us > 0) wanted -= add(index, groups, std::min(wanted, left() / item.unit));
+      if (wanted == 0) break;
+      wanted -= take(index, groups, offer.group, wanted);
+      wait_us = std::max(wait_us, offer.cost.wait_us);
+    }
+    add(index, groups, wanted);
+    layout_.wait_us += wait_us;
+  }
+  std::uint64_t left() const { return limit_ - std::min(limit_, total_); }
+  // Frames of the group for the item, `wanted` at most: how many.
+  std::uint64_t take(std::uint32_t index, std::vector<Group>& groups, std::size_t from,
+                     std::uint64_t wanted) {
+    if (groups[from].frames.size() > wanted) {  // the rest stays as it is
+      Group& rest = groups.emplace_back(groups[from]);
+      rest.frames.erase(rest.frames.begin(), rest.frames.begin() + static_cast<std::ptrdiff_t>(wanted));
+      groups[from].frames.resize(wanted);
+    }
+    Group& group = groups[from];
+    group.taken.take(items_[index].held);
+    auto& mine = layout_.frames_of[index];
+    mine.insert(mine.end(), group.frames.begin(), group.frames.end());
+    return group.frames.size();
+  }
+  // New ones.
+  std::uint64_t add(std::uint32_t index, std::vector<Group>& groups, std::uint64_t count) {
+    if (count == 0) return 0;
+    Group& group = groups.emplace_back();
+    for (std::uint64_t i = 0; i < count; ++i) {
+      group.frames.push_back(static_cast<std::uint32_t>(layout_.frames.size()));
+      layout_.frames.push_back(items_[index].unit);
+    }
+    total_ += count * items_[index].unit;
+    return take(index, groups, groups.size() - 1, count);
+  }
+
+  const std::vector<LayoutItem>& items_;
+  const std::uint64_t limit_;
+  Layout layout_;
+  std::map<std::uint64_t, std::vector<Group>> of_unit_;
+  std::vector<Offer> offers_;  // reused storage
+  std::uint64_t total_ = 0;    // bytes handed out
+};
 
 }  // namespace
 
 Layout lay_out(const std::vector<LayoutItem>& items, std::uint64_t limit) {
   // Memory taken early to avoid a wait may lack later: then with less of it.
-  Layout best = first_come(items, 0);
+  Layout best = FirstCome(items, 0).run();
   for (const double share : {1.0, 0.98, 0.95}) {
-    Layout generous = first_come(items, static_cast<std::uint64_t>(static_cast<double>(limit) * share));
+    Layout generous = FirstCome(items, static_cast<std::uint64_t>(static_cast<double>(limit) * share)).run();
     if (generous.bytes() <= limit && (best.bytes() > limit || generous.wait_us < best.wait_us))
       best = std::move(generous);
   }

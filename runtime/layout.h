@@ -1,10 +1,10 @@
-// Which chunks share a piece of physical memory: chunks whose times on the device do not meet may, and every
-// chunk keeps its piece for good. Interval colouring, for intervals with holes (a map that is away in
-// between) and per size, first come first served; in practice within 1 % of the most that is on the device at
-// once.
+// Which chunks share which pieces of physical memory: chunks whose times on the device do not meet may, and
+// every chunk keeps its pieces for good. Interval colouring, for intervals with holes (a map that is away in
+// between), first come first served; in practice within 1 % of the most that is on the device at once. Pieces
+// are as small as handles are: a large chunk takes over from several small ones, and they from it.
 //
-// Who comes next waits until the content of the one before is safe on the host, so of the pieces that fit the
-// one is taken that is free the longest by then.
+// Who comes next waits until the content of the one before is safe on the host, so of the pieces that fit
+// those are taken that are free the longest by then.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,15 @@ struct LayoutSpan {
 };
 
 struct LayoutItem {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;       // a multiple of `unit`
+  std::uint64_t unit = 0;        // of the pieces that it is made of
   std::vector<LayoutSpan> held;  // ascending
 };
 
 struct Layout {
-  std::vector<std::uint64_t> frames;    // bytes of each
-  std::vector<std::uint32_t> frame_of;  // by item
-  double wait_us = 0;                   // that the device is expected to wait at changes of tenants
+  std::vector<std::uint64_t> frames;                  // bytes of each
+  std::vector<std::vector<std::uint32_t>> frames_of;  // by item
+  double wait_us = 0;  // that the device is expected to wait at changes of tenants
   std::uint64_t bytes() const {
     std::uint64_t sum = 0;
     for (const std::uint64_t frame : frames) sum += frame;

@@ -92,7 +92,7 @@ Result<std::vector<Residency::Span>> Residency::forget_unused() {
       if (!idle) break;
       const auto finished = order_.finished(chunk.uses);
       if (!finished) return finished.error();
-      idle = *finished && chunk.pins == 0 && chunk.frame == nullptr;
+      idle = *finished && chunk.pins == 0 && chunk.frames.empty();
     }
     if (!idle) {
       ++it;
@@ -359,26 +359,33 @@ Status Residency::finish_evictions(std::vector<Chunk*> chunks) {
   return Done{};
 }
 
-Status Residency::map_to(Chunk& chunk, Frame& frame) {
-  if (const auto mapped = map(chunk, frame.pieces); !mapped) return mapped;
+static Pieces pieces_of(const std::vector<Frame*>& frames) {
+  Pieces pieces;
+  for (const Frame* frame : frames) pieces.insert(pieces.end(), frame->pieces.begin(), frame->pieces.end());
+  return pieces;
+}
+
+Status Residency::map_to(Chunk& chunk, std::vector<Frame*> frames) {
+  if (const auto mapped = map(chunk, pieces_of(frames)); !mapped) return mapped;
   chunk.stale = chunk.state == ChunkState::evicted;
   chunk.expendable = chunk.state == ChunkState::dropped;
   chunk.state = ChunkState::resident;
-  chunk.frame = &frame;
+  chunk.frames = std::move(frames);
+  chunk.tenant = false;
   return Done{};
 }
 
-Status Residency::unmap_from_frame(Chunk& chunk) {
-  Frame& frame = *std::exchange(chunk.frame, nullptr);
-  if (frame.tenant == &chunk && chunk.live) {
-    chunk.pieces = frame.pieces;
-    frame.given_away = true;
+Status Residency::unmap_from_frames(Chunk& chunk) {
+  const std::vector<Frame*> frames = std::exchange(chunk.frames, {});
+  Pieces pieces = pieces_of(frames);
+  if (std::exchange(chunk.tenant, false) && chunk.live) {
+    chunk.pieces = std::move(pieces);
+    for (Frame* frame : frames) frame->given_away = true;
     chunk.stale = chunk.expendable = false;
     add_mapped(chunk);
     return Done{};
   }
-  if (const auto unmapped = unmap(chunk.address, chunk.bytes, frame.pieces); !unmapped)
-    return unmapped.error();
+  if (const auto unmapped = unmap(chunk.address, chunk.bytes, pieces); !unmapped) return unmapped.error();
   chunk.state = away(chunk);
   chunk.stale = chunk.expendable = false;
   chunk.uses.clear();

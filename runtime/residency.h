@@ -55,9 +55,10 @@ struct Chunk {
   Mark slot_use;  // the last copy from or to the slot
   Marks uses;     // submitted work that touches the backing: it must finish before the handle may move
   Marks before;   // what a new use must follow: a fetch, or the life of an earlier allocation at this address
-  // Alias mode: the piece of memory that it shares with other chunks, mapped for good; its state stays
-  // resident, and whether its content is there is a matter of `stale` and of the frame's tenant.
-  struct Frame* frame = nullptr;
+  // Alias mode: the pieces of memory that it shares with other chunks, mapped for good; its state stays
+  // resident, and whether its content is there is a matter of `stale` and of `tenant`.
+  std::vector<struct Frame*> frames;
+  bool tenant = false;            // of all its frames: nobody has come since
   bool expendable = false;        // the plan has dropped the content: it will be made again
   std::string_view name{};        // of the map that it is part of, for the timeline
   std::uint64_t flow = 0;         // the timeline's arrow from its eviction to its next use
@@ -72,7 +73,7 @@ struct Chunk {
 // Physical memory that several chunks are mapped to, whose times on the device do not meet.
 struct Frame {
   Pieces pieces;
-  Chunk* tenant = nullptr;  // whose content it holds, or held last
+  Chunk* tenant = nullptr;  // whose content it holds a part of, or held last
   bool given_away = false;  // alias mode ends, and the tenant keeps the memory
 };
 
@@ -151,10 +152,10 @@ class Residency {
   Status fetch(Chunk& chunk);
 
   // --- alias mode
-  // Maps the chunk, which has no handle, to the frame; access is to be granted afterwards.
-  Status map_to(Chunk& chunk, Frame& frame);
-  // Ends it: the tenant keeps the frame's handle, anybody else is unmapped. All work has finished.
-  Status unmap_from_frame(Chunk& chunk);
+  // Maps the chunk, which has no handle, to the frames; access is to be granted afterwards.
+  Status map_to(Chunk& chunk, std::vector<Frame*> frames);
+  // Ends it: a tenant keeps the frames' handles, anybody else is unmapped. All work has finished.
+  Status unmap_from_frames(Chunk& chunk);
 
   // Gives up the host copy of a resident chunk.
   void drop_host_copy(Chunk& chunk);

@@ -17,7 +17,7 @@ constexpr std::uint32_t places = 4096;
 
 bool holds_content(const Chunk& chunk) {
   return chunk.state == ChunkState::resident && chunk.live && !chunk.stale && chunk.occupied > 0 &&
-         (chunk.frame == nullptr || chunk.frame->tenant == &chunk);
+         (chunk.frames.empty() || chunk.tenant);
 }
 
 }  // namespace
