@@ -1,4 +1,5 @@
 // When plans are carried out in alias mode, and when not.
+#include <set>
 #include <utility>
 
 #include "core/log.h"
@@ -70,12 +71,21 @@ std::uint64_t Executor::take_shortfall(tracker::PhaseIndex phase) {
 }
 
 AliasPhase Executor::alias_phase(const Adopted& adopted) {
-  AliasPhase made{adopted.script.get(), &adopted.known, {}, {}};
-  for (std::size_t b = 0; b < adopted.known.bases.size(); ++b) {
-    Range* const range = adopted.known.fixed[b] ? parts_.residency.find(adopted.known.bases[b]) : nullptr;
-    const bool fits = range != nullptr && range->bytes >= adopted.known.profile.buffers[b].bytes;
+  const KnownPhase& known = adopted.known;
+  AliasPhase made{adopted.script.get(), &known, {}, {}};
+  const auto range_of = [&](std::size_t b) -> Range* {
+    Range* const range = parts_.residency.find(known.bases[b]);
+    return range != nullptr && range->bytes >= known.profile.buffers[b].bytes ? range : nullptr;
+  };
+  std::set<const Range*> shared;
+  for (std::size_t b = 0; b < known.bases.size(); ++b)
+    if (known.fixed[b]) shared.insert(range_of(b));
+  for (std::size_t b = 0; b < known.bases.size(); ++b) {
+    Range* const range = range_of(b);
+    // One that was elsewhere in an early iteration may lie where others do: it needs its time there as well.
+    const bool fits = range != nullptr && shared.contains(range);
     made.ranges.push_back(fits ? range : nullptr);
-    const ProfileBuffer& buffer = adopted.known.profile.buffers[b];
+    const ProfileBuffer& buffer = known.profile.buffers[b];
     // What was loaded before the first op has a place already; the next of it comes while it is still there.
     if (!fits && buffer.managed && buffer.from != outside) made.comes += round_up(buffer.bytes, page);
   }
