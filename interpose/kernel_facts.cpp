@@ -116,6 +116,8 @@ void KernelFacts::read_rule() {
       return read_tensor_iterator();
     case KernelForm::tensor_list:
       return read_lists();
+    case KernelForm::fields:
+      return read_fields();
     case KernelForm::offset_lambda:
     case KernelForm::reduction:
       if (kind_ == OpKind::bare_launch && form_ == KernelForm::offset_lambda) kind_ = OpKind::elementwise;
@@ -198,6 +200,18 @@ void KernelFacts::read_lists() {
     lists_.result = static_cast<int>(*result);
 }
 
+void KernelFacts::read_fields() {
+  const auto structs = kernel_structs();
+  const auto found = std::find_if(structs.begin(), structs.end(),
+                                  [&](const KernelStruct& one) { return one.function == rule_->function; });
+  if (found == structs.end() || layout_.size() != 1 || layout_[0].bytes != found->bytes) {
+    rule_ = nullptr, form_ = KernelForm::unknown;
+    return;
+  }
+  for (const KernelField& field : found->fields) slots_.push_back({0, field.offset, field.effect});
+  captured_ = found->captured;
+}
+
 // --- launches
 
 struct KernelFacts::Search {
@@ -230,6 +244,7 @@ std::uint64_t KernelFacts::find_words(const LaunchParams& params, unsigned block
   bool understood = rule_ != nullptr && params.count() == layout_.size();
   if (form_ == KernelForm::offset_lambda) understood = understood && find_in_lambda(search);
   if (form_ == KernelForm::tensor_list) understood = understood && find_in_lists(search);
+  if (form_ == KernelForm::fields) understood = understood && params.number<std::uint8_t>(0, captured_) == 0;
   if (form_ == KernelForm::reduction) understood = understood && find_in_reduction(search);
   if (!understood) {
     for (std::uint32_t i = 0; i < params.count(); ++i) search.scan(i);

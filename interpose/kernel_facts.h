@@ -97,6 +97,7 @@ class KernelFacts {
   void read_signature();
   void read_tensor_iterator();
   void read_lists();
+  void read_fields();
   bool find_in_lambda(Search& search) const;
   bool find_in_lists(Search& search) const;
   bool find_in_reduction(Search& search) const;
@@ -117,6 +118,7 @@ class KernelFacts {
   std::vector<std::uint32_t> scanned_;  // parameters that no rule understands
   std::uint32_t result_element_ = 0;    // bytes of an element of the first output; 0: not known
   Lists lists_;
+  std::uint32_t captured_ = 0;  // offset of a flag in the first parameter: see KernelStruct
 };
 
 }  // namespace pooch::interpose

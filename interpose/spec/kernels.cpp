@@ -38,6 +38,16 @@ constexpr KernelRule rules[] = {
     {"at::native::max_pool_forward*", "", signature, true,
      "native/cuda/DilatedMaxPool2d.cu: top_data and top_mask are written at every position, bottom_data is "
      "const"},
+    {"fmha_cutlassF_*", "PyTorchMemEffAttention::", fields, true,
+     "native/transformers/cuda/mem_eff_attention/kernel_forward.h, AttentionKernel::Params: the inputs are "
+     "const; "
+     "output_ptr and logsumexp_ptr are stored to before anything is loaded from them (kIsFirst), "
+     "output_accum_ptr is where partial sums go"},
+    {"fmha_cutlassB_*", "PyTorchMemEffAttention::", fields, false,
+     "native/transformers/cuda/mem_eff_attention/kernel_backward.h, AttentionBackwardKernel::Params: the "
+     "inputs "
+     "are const; delta_ptr is written here or before; gradients may be summed up in place; the kernel itself "
+     "works out workspace_gv and workspace_gq"},
     {"at::native::*", "", signature, false,
      "PyTorch passes what a kernel only reads as pointer to const, or as TensorInfo or accessor of const: "
      "its "
@@ -48,6 +58,42 @@ constexpr KernelRule rules[] = {
      "a load; "
      "iterators that are no pointers may hold any address"},
     {"cub::*", "", signature, false, "as above"},
+};
+
+constexpr KernelField attention_forward[] = {
+    {0, Effect::read},         // query_ptr
+    {8, Effect::read},         // key_ptr
+    {16, Effect::read},        // value_ptr
+    {24, Effect::read},        // attn_bias_ptr
+    {32, Effect::read},        // seqstart_q_ptr
+    {40, Effect::read},        // seqstart_k_ptr
+    {48, Effect::read},        // seqlen_k_ptr
+    {64, Effect::write},       // output_ptr
+    {72, Effect::read_write},  // output_accum_ptr
+    {80, Effect::write},       // logsumexp_ptr
+};
+
+constexpr KernelField attention_backward[] = {
+    {0, Effect::read},          // query_ptr
+    {8, Effect::read},          // key_ptr
+    {16, Effect::read},         // value_ptr
+    {24, Effect::read},         // bias_ptr
+    {32, Effect::read},         // logsumexp_ptr
+    {40, Effect::read},         // output_ptr
+    {48, Effect::read},         // grad_output_ptr
+    {56, Effect::read_write},   // delta_ptr
+    {64, Effect::read},         // cu_seqlens_q_ptr
+    {72, Effect::read},         // cu_seqlens_k_ptr
+    {80, Effect::read_write},   // grad_query_ptr
+    {88, Effect::read_write},   // grad_key_ptr
+    {96, Effect::read_write},   // grad_value_ptr
+    {104, Effect::read_write},  // grad_bias_ptr
+    {112, Effect::read_write},  // workspace
+};
+
+constexpr KernelStruct structs[] = {
+    {"fmha_cutlassF_*", 272, 248, attention_forward},
+    {"fmha_cutlassB_*", 464, 248, attention_backward},
 };
 
 constexpr KernelKind kinds[] = {
@@ -66,6 +112,8 @@ constexpr KernelKind kinds[] = {
     {"max_pool_backward", OpKind::pooling_backward, "max"},
     {"avg_pool2d_out_cuda_frame", OpKind::pooling_forward, "average"},
     {"avg_pool2d_backward_out_cuda_frame", OpKind::pooling_backward, "average"},
+    {"fmha_cutlassF_", OpKind::launch_forward, ""},
+    {"fmha_cutlassB_", OpKind::launch_backward, ""},
     {"fused_dropout_kernel", OpKind::dropout_forward, ""},
     {"masked_scale_kernel", OpKind::dropout_backward, ""},
     // TensorIterator. The gradient of ReLU goes through threshold; ReLU itself is a clamp.
@@ -102,6 +150,9 @@ constexpr FunctorResult results[] = {
 
 std::span<const KernelRule> kernel_rules() {
   return rules;
+}
+std::span<const KernelStruct> kernel_structs() {
+  return structs;
 }
 std::span<const KernelKind> kernel_kinds() {
   return kinds;

@@ -21,6 +21,7 @@ enum class KernelForm : std::uint8_t {
   offset_lambda,    // (int count, {offset calculator, array of addresses, functor}), outputs first
   tensor_list,      // (lists of tensors by value, functor, …)
   reduction,        // (one struct with input, outputs and buffers)
+  fields,           // (one struct, its addresses where kernel_structs() says)
 };
 
 struct KernelRule {
@@ -31,6 +32,20 @@ struct KernelRule {
   std::string_view evidence;
 };
 
+// An address in a kernel's only parameter.
+struct KernelField {
+  std::uint32_t offset;  // bytes
+  Effect effect;
+};
+
+// The struct that all kernels of a rule get by value. What is in none of the fields is no address.
+struct KernelStruct {
+  std::string_view function;  // the rule's
+  std::uint32_t bytes;
+  std::uint32_t captured;  // offset of a bool: its random numbers come from memory that no field names
+  std::span<const KernelField> fields;
+};
+
 // What an op is, by a part of its demangled name.
 struct KernelKind {
   std::string_view inside;
@@ -39,6 +54,7 @@ struct KernelKind {
 };
 
 std::span<const KernelRule> kernel_rules();  // the first that fits counts
+std::span<const KernelStruct> kernel_structs();
 std::span<const KernelKind> kernel_kinds();  // likewise
 
 // Functors of TensorIterator whose result has the type of this template argument.

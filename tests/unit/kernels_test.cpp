@@ -285,6 +285,43 @@ TEST(Kernels, ASignatureTellsInputsByConst) {
   EXPECT_EQ(dropout.facts.kind(), OpKind::dropout_forward);
 }
 
+constexpr const char* attention_forward =
+    "_Z39fmha_cutlassF_f32_aligned_64x64_rf_sm80N22PyTorchMemEffAttention15AttentionKernelIfN7cutlass4arch4"
+    "Sm80ELb1ELi64ELi64ELi64ELb1ELb1EE6ParamsE";
+
+TEST(Kernels, AttentionReadsAndWritesWhatTheFieldsOfItsStructName) {
+  Example forward(attention_forward, {{0, 272}});
+  for (const std::size_t input : {0, 8, 16}) forward.set(0, input, a + input);
+  forward.set(0, 64, b);
+  forward.set(0, 80, c);
+  forward.set(0, 56, stale);  // a number of four bytes, and what lies behind it
+  EXPECT_EQ(forward.words(),
+            (Words{"0+0 read a 0", "0+8 read a 0", "0+16 read a 0", "0+64 write b 0", "0+80 write c 0"}));
+  EXPECT_EQ(forward.facts.kind(), OpKind::launch_forward);
+
+  Example backward(
+      "_Z40fmha_cutlassB_f32_aligned_64x64_k64_sm80N22PyTorchMemEffAttention23AttentionBackwardKernelIN7"
+      "cutlass4arch4Sm80EfLb1ELb0ELb0ELi64ELi64ELi64ELb0EE6ParamsE",
+      {{0, 464}});
+  backward.set(0, 48, a);
+  backward.set(0, 56, b);
+  backward.set(0, 80, c);
+  backward.set(0, 120, stale);  // workspace_gv
+  backward.set(0, 216, stale);  // a number of one byte
+  EXPECT_EQ(backward.words(), (Words{"0+48 read a 0", "0+56 read_write b 0", "0+80 read_write c 0"}));
+  EXPECT_EQ(backward.facts.kind(), OpKind::launch_backward);
+}
+
+TEST(Kernels, AStructOfAnotherSizeOrWithSeedsInDeviceMemoryIsNotUnderstood) {
+  Example other(attention_forward, {{0, 280}});
+  other.set(0, 0, a);
+  EXPECT_EQ(other.words(), (Words{"0+0 read_write a 0?"}));
+  Example captured(attention_forward, {{0, 272}});
+  captured.set(0, 0, a);
+  captured.set(0, 248, true);
+  EXPECT_EQ(captured.words(), (Words{"0+0 read_write a 0?"}));
+}
+
 TEST(Kernels, ALayoutThatTheNameDoesNotPromiseIsNotUnderstood) {
   Example launch(
       "_ZN43_GLOBAL__N__b6de9c8c_10_SoftMax_cu_9f978f6320softmax_warp_forwardIfffLi7ELb1ELb0EEEvPT0_PKT_"
