@@ -173,7 +173,7 @@ CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) 
   };
   std::uint64_t sizes = 0;
   if (by_buffer || launch.params != nullptr)
-    sizes = facts->find_words(params, launch.shape.grid[0], find, words);
+    sizes = facts->find_words(params, launch.shape.grid, find, words);
 
   CallBuilder call(scope, *session, launch.function, facts->kind(), launch.stream);
   call.mode(facts->mode());

@@ -120,6 +120,7 @@ void KernelFacts::read_rule() {
       return read_fields();
     case KernelForm::offset_lambda:
     case KernelForm::reduction:
+    case KernelForm::concatenation:
       if (kind_ == OpKind::bare_launch && form_ == KernelForm::offset_lambda) kind_ = OpKind::elementwise;
       return;
     case KernelForm::unknown:
@@ -216,7 +217,7 @@ void KernelFacts::read_fields() {
 
 struct KernelFacts::Search {
   const LaunchParams& params;
-  unsigned blocks;
+  std::span<const unsigned, 3> grid;
   FunctionRef<Memory(std::uint64_t)>& find;
   std::vector<LaunchWord>& words;
 
@@ -234,16 +235,17 @@ struct KernelFacts::Search {
   }
 };
 
-std::uint64_t KernelFacts::find_words(const LaunchParams& params, unsigned blocks,
+std::uint64_t KernelFacts::find_words(const LaunchParams& params, std::span<const unsigned, 3> grid,
                                       FunctionRef<Memory(std::uint64_t)> find,
                                       std::vector<LaunchWord>& words) const {
-  Search search{params, blocks, find, words};
+  Search search{params, grid, find, words};
   const std::uint64_t count = form_ == KernelForm::tensor_iterator || form_ == KernelForm::offset_lambda
                                   ? params.number<std::uint32_t>(0, 0)
                                   : 0;
   bool understood = rule_ != nullptr && params.count() == layout_.size();
   if (form_ == KernelForm::offset_lambda) understood = understood && find_in_lambda(search);
   if (form_ == KernelForm::tensor_list) understood = understood && find_in_lists(search);
+  if (form_ == KernelForm::concatenation) understood = understood && find_in_concatenation(search);
   if (form_ == KernelForm::fields) understood = understood && params.number<std::uint8_t>(0, captured_) == 0;
   if (form_ == KernelForm::reduction) understood = understood && find_in_reduction(search);
   if (!understood) {
@@ -278,9 +280,10 @@ bool KernelFacts::find_in_lambda(Search& search) const {
 
 bool KernelFacts::find_in_lists(Search& search) const {
   constexpr unsigned most_blocks = 320;
-  if (search.blocks == 0 || search.blocks > most_blocks || search.params.at(0).empty()) return false;
+  const unsigned blocks = search.grid[0];
+  if (blocks == 0 || blocks > most_blocks || search.params.at(0).empty()) return false;
   std::uint32_t used = 0;
-  for (unsigned block = 0; block < search.blocks; ++block)
+  for (unsigned block = 0; block < blocks; ++block)
     used = std::max(used, search.params.number<std::uint8_t>(0, lists_.block_to_tensor + block) + 1u);
   if (used > lists_.entries) return false;
   for (std::uint32_t list = 0; list < lists_.count; ++list) {
@@ -290,6 +293,17 @@ bool KernelFacts::find_in_lists(Search& search) const {
   }
   if (lists_.step_addresses != 0)
     for (std::uint32_t i = 0; i < used; ++i) search.add(0, lists_.step_addresses + i * 8, Effect::read_write);
+  return true;
+}
+
+// Inputs come first in their struct; its third template argument is for how many there is room.
+bool KernelFacts::find_in_concatenation(Search& search) const {
+  constexpr std::uint32_t output = 0, inputs = 1;
+  const std::uint32_t room = number(template_argument(name_.params[inputs], 2)).value_or(0);
+  const unsigned rows = search.grid[1];
+  if (rows > room || search.params.at(inputs).size() < std::size_t{8} * room) return false;
+  search.add(output, 0, Effect::write);
+  for (unsigned row = 0; row < rows; ++row) search.add(inputs, 8 * row, Effect::read);
   return true;
 }
 

@@ -77,9 +77,9 @@ class KernelFacts {
   std::string_view mode() const { return mode_; }
   const KernelRule* rule() const { return rule_; }
 
-  // Appends the words that are addresses in memory that `find` knows. `blocks`: of the grid, in x.
+  // Appends the words that are addresses in memory that `find` knows. `grid`: blocks in x, y and z.
   // Returns a hash of the sizes that the rule finds among the scalars.
-  std::uint64_t find_words(const LaunchParams& params, unsigned blocks,
+  std::uint64_t find_words(const LaunchParams& params, std::span<const unsigned, 3> grid,
                            FunctionRef<Memory(std::uint64_t address)> find,
                            std::vector<LaunchWord>& words) const;
 
@@ -101,6 +101,7 @@ class KernelFacts {
   bool find_in_lambda(Search& search) const;
   bool find_in_lists(Search& search) const;
   bool find_in_reduction(Search& search) const;
+  bool find_in_concatenation(Search& search) const;
 
   KernelName name_;
   std::vector<ParamLayout> layout_;

@@ -29,6 +29,10 @@ constexpr KernelRule rules[] = {
     {"at::native::multi_tensor_apply_kernel", "", tensor_list, false,
      "native/cuda/MultiTensorApply.cuh: TensorListMetadata and its kin; blocks name the tensors that are in "
      "use, entries behind those are left over from the stack"},
+    {"at::native::CatArrayBatchedCopy*", "", concatenation, true,
+     "native/cuda/Shape.cu: block y copies from input[y] of CatArrInputTensorMetadata, to const, into its "
+     "part "
+     "of output; entries behind the grid's rows are left over from the stack"},
     {"softmax_warp_forward", "", signature, true,
      "native/cuda/PersistentSoftmax.cuh: dst is written, src and mask are const"},
     {"softmax_warp_backward", "", signature, true,
@@ -131,6 +135,7 @@ constexpr KernelKind kinds[] = {
     {"CUDAFunctor_add", OpKind::elementwise, "add"},
     {"CUDAFunctorOnSelf_add", OpKind::elementwise, "add"},
     {"direct_copy_kernel_cuda", OpKind::elementwise, "copy"},
+    {"CatArrayBatchedCopy", OpKind::elementwise, "copy"},
     // What no line above knows, by the words that sources use.
     {"backward", OpKind::launch_backward, ""},
     {"Backward", OpKind::launch_backward, ""},

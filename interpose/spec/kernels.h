@@ -21,7 +21,8 @@ enum class KernelForm : std::uint8_t {
   offset_lambda,    // (int count, {offset calculator, array of addresses, functor}), outputs first
   tensor_list,      // (lists of tensors by value, functor, …)
   reduction,        // (one struct with input, outputs and buffers)
-  fields,           // (one struct, its addresses where kernel_structs() says)
+  concatenation,  // (output, one struct that begins with a list of inputs, …), an input per row of the grid
+  fields,         // (one struct, its addresses where kernel_structs() says)
 };
 
 struct KernelRule {

@@ -20,6 +20,8 @@ constexpr auto find_memory = [](std::uint64_t word) {
                                                : Memory{};
 };
 
+constexpr unsigned one_block[] = {1, 1, 1};
+
 // One launch with zeros in all parameters, to be filled in.
 class Example {
  public:
@@ -35,9 +37,10 @@ class Example {
     std::memcpy(parts_[param].data() + offset, &value, sizeof value);
   }
   // "2+8 read 7f0001000000 +0", a word each, in order; '?' where no rule stands behind it.
-  std::vector<std::string> words(unsigned blocks = 1) {
+  std::vector<std::string> words(unsigned blocks = 1, unsigned rows = 1) {
+    const unsigned grid[] = {blocks, rows, 1};
     std::vector<LaunchWord> found;
-    count = facts.find_words(LaunchParams(each_.data(), facts.layout()), blocks, find_memory, found);
+    count = facts.find_words(LaunchParams(each_.data(), facts.layout()), grid, find_memory, found);
     std::vector<std::string> text;
     static constexpr const char* effects[] = {"read", "write", "overwrite", "read_write", "scratch"};
     for (const LaunchWord& word : found)
@@ -93,8 +96,8 @@ TEST(Kernels, ABufferWithoutALayoutIsLookedAtAsAWhole) {
   const std::uint64_t buffer[] = {1, a, b};
   const ParamLayout whole{0, sizeof buffer};
   std::vector<LaunchWord> found;
-  facts.find_words(LaunchParams(reinterpret_cast<const std::byte*>(buffer), sizeof buffer, {&whole, 1}), 1,
-                   find_memory, found);
+  facts.find_words(LaunchParams(reinterpret_cast<const std::byte*>(buffer), sizeof buffer, {&whole, 1}),
+                   one_block, find_memory, found);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[1].address, b);
 }
@@ -103,8 +106,8 @@ TEST(Kernels, ABufferThatIsTooShortIsNotReadBeyondItsEnd) {
   const KernelFacts facts("k", {{0, 8}, {8, 8}});
   const std::uint64_t buffer[] = {a};
   std::vector<LaunchWord> found;
-  facts.find_words(LaunchParams(reinterpret_cast<const std::byte*>(buffer), sizeof buffer, facts.layout()), 1,
-                   find_memory, found);
+  facts.find_words(LaunchParams(reinterpret_cast<const std::byte*>(buffer), sizeof buffer, facts.layout()),
+                   one_block, find_memory, found);
   EXPECT_EQ(found.size(), 1u);
 }
 
@@ -283,6 +286,21 @@ TEST(Kernels, ASignatureTellsInputsByConst) {
   dropout.set(0, 200, stale);  // an unused stride
   EXPECT_EQ(dropout.words(), (Words{"0+0 read a 0", "1+0 read_write b 0", "2+0 read_write c 0"}));
   EXPECT_EQ(dropout.facts.kind(), OpKind::dropout_forward);
+}
+
+TEST(Kernels, AConcatenationHasAnInputPerRowOfItsGrid) {
+  Example launch(
+      "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c19CatArrayBatchedCopyINS1_10OpaqueTypeILj4EEEj"
+      "Li4ELi64ELi64EEEvPT_NS1_25CatArrInputTensorMetadataIS5_T0_XT2_EXT3_EEENS1_16TensorSizeStrideIS8_Lj4EEE"
+      "iS8_",
+      {{0, 8}, {8, 3392}, {3400, 32}, {3432, 4}, {3436, 4}});
+  launch.set(0, 0, a);
+  launch.set(1, 0, b);
+  launch.set(1, 8, c);
+  launch.set(1, 16, stale);
+  EXPECT_EQ(launch.words(264, 2), (Words{"0+0 write a 0", "1+0 read b 0", "1+8 read c 0"}));
+  EXPECT_EQ(launch.words(264, 65).size(), 4u);  // there is room for 64
+  EXPECT_EQ(launch.facts.kind(), OpKind::elementwise);
 }
 
 constexpr const char* attention_forward =
