@@ -6,7 +6,9 @@
 
 namespace pooch::interpose {
 
-// nullptr without one. The driver is asked once in a call of the program's.
+// nullptr without one. The driver is asked once in a call of the program's at most.
 CUcontext current_context(const Scope& scope);
+// It may be another one from now on.
+void forget_context();
 
 }  // namespace pooch::interpose

@@ -30,7 +30,6 @@
 namespace pooch::interpose {
 namespace {
 
-POOCH_REAL(cuda, cuCtxGetCurrent);
 POOCH_REAL(cuda, cuCtxSetCurrent);
 POOCH_REAL(cuda, cuCtxGetDevice);
 
@@ -181,13 +180,6 @@ runtime::Session* session_in(CUcontext context, const Scope& scope) {
   return open_in(context, scope);
 }
 
-// What the driver last answered on this thread, and in which call of the program's.
-struct Known {
-  std::uint64_t call;
-  CUcontext context;
-};
-[[gnu::tls_model("initial-exec")]] thread_local Known known_context = {};
-
 // What happened inside of a submit on this thread, in order.
 struct Noted {
   Address address;
@@ -201,15 +193,6 @@ std::vector<Noted>& noted() {
 }
 
 }  // namespace
-
-CUcontext current_context(const Scope& scope) {
-  if (scope.outermost() && known_context.call == scope.call()) return known_context.context;
-  auto* const get_current = real_cuCtxGetCurrent.get(scope);
-  CUcontext context = nullptr;
-  if (get_current == nullptr || get_current(&context) != CUDA_SUCCESS) context = nullptr;
-  if (scope.outermost()) known_context = {scope.call(), context};
-  return context;
-}
 
 void before_driver_init(const Scope&) {
   static constinit std::once_flag once;
@@ -260,7 +243,7 @@ runtime::Session* session_for_library_call(const Scope& scope) {
     context = session_context.load();
     auto* const set_current = real_cuCtxSetCurrent.get(scope);
     if (context == nullptr || set_current == nullptr || set_current(context) != CUDA_SUCCESS) return nullptr;
-    known_context.call = 0;
+    forget_context();
   }
   return session_in(context, scope);
 }

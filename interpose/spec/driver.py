@@ -136,6 +136,11 @@ hook(
 )
 hook(with_per_thread("cuLaunchKernel cuLaunchKernelEx cuLaunchCooperativeKernel"), where="driver_launch.cpp")
 hook("cuModuleUnload cuLibraryUnload", where="driver_launch.cpp")
+hook(
+    """cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuCtxFromGreenCtx cuCtxSetCurrent cuCtxPushCurrent
+    cuCtxPushCurrent_v2 cuCtxPopCurrent cuCtxPopCurrent_v2""",
+    where="driver_context.cpp",
+)
 
 # --- not wrapped: memory
 passthrough("cuGetExportTable", why="the runtime checks the integrity of what it finds there")
@@ -262,13 +267,11 @@ passthrough(
     why="pure query; programs rely on the true answer",
 )
 passthrough(
-    """cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxGetState
-    cuDevicePrimaryCtxSetFlags_v2 cuCtxCreate_v4 cuCtxSetCurrent cuCtxGetCurrent cuCtxPushCurrent_v2
-    cuCtxPopCurrent_v2 cuCtxGetDevice cuCtxGetFlags cuCtxSynchronize cuCtxGetLimit cuCtxSetLimit
-    cuCtxGetApiVersion cuCtxGetStreamPriorityRange cuCtxEnablePeerAccess cuCtxDisablePeerAccess
-    cuDevicePrimaryCtxRelease cuDevicePrimaryCtxSetFlags cuCtxAttach cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3
-    cuCtxFromGreenCtx cuCtxGetCacheConfig cuCtxGetDevResource cuCtxGetDevice_v2 cuCtxGetExecAffinity cuCtxGetId
-    cuCtxGetSharedMemConfig cuCtxPopCurrent cuCtxPushCurrent cuCtxResetPersistingL2Cache cuCtxSetCacheConfig
+    """cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxGetState cuDevicePrimaryCtxSetFlags_v2
+    cuCtxGetCurrent cuCtxGetDevice cuCtxGetFlags cuCtxSynchronize cuCtxGetLimit cuCtxSetLimit cuCtxGetApiVersion
+    cuCtxGetStreamPriorityRange cuCtxEnablePeerAccess cuCtxDisablePeerAccess cuDevicePrimaryCtxRelease
+    cuDevicePrimaryCtxSetFlags cuCtxAttach cuCtxGetCacheConfig cuCtxGetDevResource cuCtxGetDevice_v2
+    cuCtxGetExecAffinity cuCtxGetId cuCtxGetSharedMemConfig cuCtxResetPersistingL2Cache cuCtxSetCacheConfig
     cuCtxSetFlags cuCtxSetSharedMemConfig cuCtxSynchronize_v2 cuDevResourceGenerateDesc cuDevSmResourceSplitByCount
     cuGreenCtxCreate cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxGetId""",
     why="contexts; the session looks at the current one by itself",

@@ -1,0 +1,94 @@
+// The calling thread's context: asked of the driver, or known without asking.
+//
+// Where a process sees one device and has created no context, nothing but that device's primary context can
+// be current on a thread, or nothing at all. So a thread that was found in the session's context stays in it
+// until a call that may leave a thread without one, and all ways to such a call lead through here
+// (lookup.cpp). The runtime's own ways past the exported functions lead to other devices' primary contexts
+// only; where there are several devices or contexts, the driver is asked once in every call of the program's.
+#include <atomic>
+
+#include "interpose/context.h"
+#include "interpose/libraries.h"
+#include "interpose/process.h"
+
+using namespace pooch::interpose;
+
+namespace {
+
+POOCH_REAL(cuda, cuCtxGetCurrent);
+POOCH_REAL(cuda, cuDeviceGetCount);
+
+constinit std::atomic<bool> created{false};  // a context that is no device's primary one
+
+// What the driver last answered on this thread, and in which call of the program's.
+struct Known {
+  std::uint64_t call;
+  CUcontext context;
+  bool stays;  // it is the session's, and no other can be current
+};
+[[gnu::tls_model("initial-exec")]] thread_local Known known = {};
+
+bool one_device(const Scope& scope) {
+  static constinit std::atomic<int> devices{0};  // 0: not asked
+  if (devices.load(std::memory_order_relaxed) == 0) {
+    auto* const count = real_cuDeviceGetCount.get_if_present(scope);
+    int found = 0;
+    if (count == nullptr || count(&found) != CUDA_SUCCESS || found == 0) return false;
+    devices.store(found, std::memory_order_relaxed);
+  }
+  return devices.load(std::memory_order_relaxed) == 1;
+}
+
+}  // namespace
+
+namespace pooch::interpose {
+
+CUcontext current_context(const Scope& scope) {
+  if (scope.outermost() && known.call == scope.call()) return known.context;
+  if (known.stays && !created.load(std::memory_order_relaxed)) return known.context;
+  auto* const get_current = real_cuCtxGetCurrent.get(scope);
+  CUcontext context = nullptr;
+  if (get_current == nullptr || get_current(&context) != CUDA_SUCCESS) context = nullptr;
+  const bool stays = context != nullptr && context == context_of_session() && one_device(scope);
+  if (scope.outermost() || stays) known = {scope.call(), context, stays};
+  return context;
+}
+
+void forget_context() {
+  known = {};
+}
+
+}  // namespace pooch::interpose
+
+// `before` is done ahead of the real call.
+#define POOCH_CONTEXT(function, before, parameters, arguments)        \
+  namespace {                                                         \
+  POOCH_REAL(cuda, function);                                         \
+  }                                                                   \
+  POOCH_EXPORT CUresult function parameters {                         \
+    const Scope scope;                                                \
+    auto* const real = real_##function.get(scope);                    \
+    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED; \
+    before;                                                           \
+    return real arguments;                                            \
+  }
+
+POOCH_CONTEXT(cuCtxSetCurrent, forget_context(), (CUcontext ctx), (ctx))
+POOCH_CONTEXT(cuCtxPushCurrent, forget_context(), (CUcontext ctx), (ctx))
+POOCH_CONTEXT(cuCtxPushCurrent_v2, forget_context(), (CUcontext ctx), (ctx))
+POOCH_CONTEXT(cuCtxPopCurrent, forget_context(), (CUcontext * pctx), (pctx))
+POOCH_CONTEXT(cuCtxPopCurrent_v2, forget_context(), (CUcontext * pctx), (pctx))
+
+POOCH_CONTEXT(cuCtxCreate, created.store(true), (CUcontext * pctx, unsigned int flags, CUdevice dev),
+              (pctx, flags, dev))
+POOCH_CONTEXT(cuCtxCreate_v2, created.store(true), (CUcontext * pctx, unsigned int flags, CUdevice dev),
+              (pctx, flags, dev))
+POOCH_CONTEXT(cuCtxCreate_v3, created.store(true),
+              (CUcontext * pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags,
+               CUdevice dev),
+              (pctx, paramsArray, numParams, flags, dev))
+POOCH_CONTEXT(cuCtxCreate_v4, created.store(true),
+              (CUcontext * pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev),
+              (pctx, ctxCreateParams, flags, dev))
+POOCH_CONTEXT(cuCtxFromGreenCtx, created.store(true), (CUcontext * pContext, CUgreenCtx hCtx),
+              (pContext, hCtx))
