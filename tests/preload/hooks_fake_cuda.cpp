@@ -46,7 +46,15 @@ FAKE CUresult cuInit(unsigned int) {
   note("cuInit");
   return CUDA_SUCCESS;
 }
+FAKE CUresult cuDeviceGetCount(int* count) {
+  static const int devices = std::getenv("FAKE_DEVICES") ? std::atoi(std::getenv("FAKE_DEVICES")) : 1;
+  return *count = devices, CUDA_SUCCESS;
+}
+FAKE CUresult cuCtxCreate_v2(CUcontext* context, unsigned, CUdevice) {
+  return *context = current = reinterpret_cast<CUcontext>(next_handle++), CUDA_SUCCESS;
+}
 FAKE CUresult cuCtxGetCurrent(CUcontext* context) {
+  note("cuCtxGetCurrent");
   return *context = current, CUDA_SUCCESS;
 }
 FAKE CUresult cuCtxSetCurrent(CUcontext context) {

@@ -288,6 +288,23 @@ void library_calls() {
   }).join();
 }
 
+void contexts() {
+  start();
+  const auto managed = [] { return allocate(4 * mib) >= 0x7100000000; };
+  for (int i = 0; i < 5; ++i) expect(managed(), "the first context's memory is managed");
+  const auto set_current = driver<decltype(cuCtxSetCurrent)>("cuCtxSetCurrent");
+  CUcontext first, created;
+  driver<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&first, 0);
+  set_current(nullptr);
+  expect(!managed(), "without a context a call passes through");
+  set_current(first);
+  expect(managed(), "the first context is current again");
+  driver<decltype(cuCtxCreate_v2)>("cuCtxCreate_v2")(&created, 0, 0);
+  expect(!managed(), "a call in another context passes through");
+  set_current(first);
+  for (int i = 0; i < 3; ++i) expect(managed(), "back in the first context");
+}
+
 void in_a_fork() {
   start();
   allocate(4 * mib);
@@ -318,6 +335,7 @@ int main(int count, char** arguments) {
       {"allocations", allocations},
       {"launches", launches},
       {"library_calls", library_calls},
+      {"contexts", contexts},
       {"fork", in_a_fork},
       {"missing_library", missing_library},
       {"pools", pools},

@@ -82,6 +82,13 @@ class Hooks(unittest.TestCase):
     def test_a_session_on_another_device(self):
         self.run_scenario("other_device", FAKE_DEVICE="3")
 
+    def test_the_context_is_asked_for_only_where_it_may_have_changed(self):
+        _, log = self.run_scenario("contexts")
+        self.assertEqual(log.count("cuCtxGetCurrent"), 2 + 1 + 1 + 1 + 3)
+        os.remove(os.path.join(self.folder.name, "log"))
+        _, log = self.run_scenario("contexts", FAKE_DEVICES="2")
+        self.assertEqual(log.count("cuCtxGetCurrent"), 5 + 1 + 1 + 1 + 3)
+
     def test_programs_that_are_started_have_pooch_unless_told_otherwise(self):
         self.run_scenario("starts_with")
         self.run_scenario("starts_with", POOCH_CHILDREN="1")
