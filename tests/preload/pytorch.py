@@ -31,6 +31,23 @@ torch.zeros(1, device="cuda")
 for batch in data.DataLoader(torch.arange(64.0), batch_size=16, num_workers=2, pin_memory=True):
     print(float(batch.sum()), batch.cuda(non_blocking=True).shape)
 """
+MLP = """
+import torch
+from torch import nn
+model = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(256, 256), nn.ReLU()))).cuda()
+optimizer, x = torch.optim.SGD(model.parameters(), lr=0.01), torch.randn(64, 256).cuda()
+begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+for i in range(150):
+    if i == 50:
+        begin.record()
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+end.record()
+torch.cuda.synchronize()
+print(begin.elapsed_time(end))
+"""
+ALLOCATORS = [{"PYTORCH_ALLOC_CONF": f"backend:{name}"} for name in ("cudaMallocAsync", "native")]
 
 
 class PyTorch(unittest.TestCase):
@@ -41,8 +58,8 @@ class PyTorch(unittest.TestCase):
         self.assertNotIn("not there", done.err)
         return done
 
-    def code(self, text, *pooch):
-        done = run(DEVICE, [PYTHON, "-c", text], *pooch)
+    def code(self, text, *pooch, env=None):
+        done = run(DEVICE, [PYTHON, "-c", text], *pooch, env=env)
         self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
         return done.out.splitlines()
 
@@ -75,6 +92,21 @@ class PyTorch(unittest.TestCase):
         self.assertGreater(need, 6 * GIB)
         done = self.program(*options, pooch=("--memory", f"{need // 3}"))
         self.assertLessEqual(done.device["peak_bytes"], need // 3)
+
+    def test_a_gpt_follows_a_plan_under_a_third_of_its_need(self):
+        options = ("gpt.py", "--layers", 12, "--width", 768, "--vocabulary", 8192, "--batch", 16, "--iterations")
+        need = self.program(*options, 2, pooch=()).summary["need_bytes"]
+        done = self.program(*options, 8, pooch=("--memory", f"{need // 3}"),
+                            env={"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1"})
+        self.assertLessEqual(done.device["peak_bytes"], need // 3)
+        self.assertGreaterEqual(done.summary["planned_iterations"], 4)
+        self.assertEqual((done.summary["plans_left"], done.summary["mismatches"]), (0, 0))
+        self.assertGreater(done.summary["bytes_in"] / done.summary["planned_iterations"], need / 8, "swapped")
+
+    def test_launches_are_hardly_slower_where_everything_fits(self):
+        for env in ALLOCATORS:
+            plain, ours = (float(self.code(MLP, *pooch, env=env)[0]) for pooch in (("--no-pooch",), ()))
+            self.assertLessEqual(ours / plain, 1.03, env)
 
     def test_a_small_gpt_trains_from_the_native_allocator(self):
         self.program("gpt.py", "--layers", 4, "--batch", 2, "--iterations", 3, "--optimizer", "sgd",
