@@ -124,7 +124,10 @@ void note_created(CUmemoryPool pool, const CUmemPoolProps& props) {
 
 void note_destroyed(CUmemoryPool pool) {
   // The device's default pool takes its place.
-  for (auto& current : current_pools) (void)current.compare_exchange_strong(pool, nullptr);
+  for (auto& current : current_pools) {
+    CUmemoryPool expected = pool;  // overwritten where another one is current
+    (void)current.compare_exchange_strong(expected, nullptr);
+  }
   const std::lock_guard lock(book().mutex);
   book().pools.erase(pool);  // what is still allocated from it keeps the account
 }

@@ -172,7 +172,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   Work& w = per_thread<Work>();
   std::unique_lock lock(s.mutex);
   const std::uint64_t moves = s.device.counters().moves();
-  if (s.small_buffers_due() && !call.trial) s.scan_small_buffers(*this, lock);
+  if (s.small_buffers_due() && !call.trial) s.scan_small_buffers(*this, call.stream, lock);
   s.tracker.resolve(call, w.op);
   if (w.op.operands.empty()) {
     lock.unlock();
@@ -212,7 +212,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   if (timed) s.profiler.end(call.stream, w.op, moves != s.device.counters().moves());
   s.note_use(w, stream, status == 0);
   if (status != 0) return status;
-  s.note_small_buffers(call, w.op);
+  s.note_small_buffers(call, w.op, stream);
   if (*position)
     if (const auto acted = s.executor->after(**position, w.op); !acted)
       s.report_failure("evicting", acted.error());

@@ -94,11 +94,16 @@ struct Session::Impl {
   }
   // Small memory that a kernel of unknown effects wrote may hold addresses: noted, and looked at while ops
   // are still described, before memory is so short that something might leave.
-  void note_small_buffers(const Call& call, const tracker::Op& op);
+  void note_small_buffers(const Call& call, const tracker::Op& op, StreamIndex stream);
   bool small_buffers_due() const {
     return !small_buffers.empty() && scans < most_scans && occupied() > limits.cap && profiler.describing();
   }
-  void scan_small_buffers(Session& session, std::unique_lock<std::mutex>& lock);
+  // `stream`: that of the call at hand. Puts off what cannot be done now.
+  void scan_small_buffers(Session& session, StreamHandle stream, std::unique_lock<std::mutex>& lock);
+  struct SmallBuffer {
+    std::uint64_t bytes;
+    Mark written;  // last, as far as is known
+  };
   // One of the operands stays where it is since something unseen may use it.
   static bool uses_pinned(const tracker::Op& op) {
     return std::any_of(op.operands.begin(), op.operands.end(), [](const tracker::Operand& operand) {
@@ -145,8 +150,8 @@ struct Session::Impl {
   std::uint64_t measured_peak = 0, passed_since_growth = 0;
   std::uint64_t added_since_asked = 0;  // bytes charged
   std::vector<LinkSample> link;
-  static constexpr std::uint64_t most_scans = 64;                           // each is a host wait
-  std::map<Address, std::pair<std::uint64_t, StreamHandle>> small_buffers;  // bytes, and who wrote last
+  static constexpr std::uint64_t most_scans = 64;  // each is a host wait
+  std::map<Address, SmallBuffer> small_buffers;
   std::uint64_t scans = 0;
   static constexpr std::uint64_t largest_table = 2 * MiB;
   std::byte* scan_memory = nullptr;  // so much page-locked memory; nullptr: none, or somebody scans

@@ -56,50 +56,62 @@ void Session::pin(const Extent& allocation) {
 
 // --- tables that kernels write
 
-void Session::Impl::note_small_buffers(const Call& call, const tracker::Op& op) {
+// Whole allocations: a table may lie anywhere in what an operand is a part of.
+void Session::Impl::note_small_buffers(const Call& call, const tracker::Op& op, StreamIndex stream) {
   const bool bare = call.kind == OpKind::bare_launch || call.kind == OpKind::launch_forward ||
                     call.kind == OpKind::launch_backward;
   if (!bare || call.trial || !profiler.describing()) return;
-  for (const tracker::Operand& operand : op.operands)
-    if (operand.effect == Effect::read_write && operand.offset == 0 && operand.bytes <= largest_table)
-      small_buffers.insert_or_assign(operand.base, std::pair(operand.bytes, call.stream));
+  for (const tracker::Operand& operand : op.operands) {
+    if (operand.effect != Effect::read_write) continue;
+    const tracker::Allocation* whole = tracker.allocations().starting_at(operand.base);
+    const std::uint64_t bytes = whole == nullptr ? 0 : whole->bytes;
+    if (bytes > 0 && bytes <= largest_table)
+      small_buffers.insert_or_assign(operand.base, SmallBuffer{bytes, order.latest(stream)});
+  }
 }
 
-// Each is copied to the host in the stream of the kernel that wrote it, like a copy of the program's.
-void Session::Impl::scan_small_buffers(Session& session, std::unique_lock<std::mutex>& lock) {
-  const auto buffers = std::exchange(small_buffers, {});
+// Each is copied to the host behind the kernel that wrote it, like a copy of the program's, in a stream of
+// our own: the writer's may be gone, or another thread's.
+void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream,
+                                       std::unique_lock<std::mutex>& lock) {
   const auto blocked = order.host_blocked();
-  if (!blocked || *blocked) return;  // to wait might have no end
+  const auto capturing = device.capturing(stream);
+  if (!blocked || *blocked || !capturing || *capturing) return;  // to wait might have no end
   if (scan_memory == nullptr) {
     const auto made = device.host_allocate(largest_table);
-    if (!made) return;
+    if (!made) {
+      scans = most_scans;
+      return;
+    }
     scan_memory = *made;
   }
+  const auto buffers = std::exchange(small_buffers, {});
   ++scans;
   std::byte* const host = std::exchange(scan_memory, nullptr);  // another thread makes its own
+  for (const auto& [base, buffer] : buffers)
+    if (const auto behind = order.follow(order.index(in_stream), buffer.written); !behind)
+      report_failure("looking for addresses", behind.error());
   lock.unlock();
-  for (const auto& [base, written] : buffers) {
-    const auto [bytes, stream] = written;
-    const auto capturing = device.capturing(stream);
+  for (const auto& [base, buffer] : buffers) {
     const auto known = session.find_known(base);
     // Another thread may have freed it meanwhile, and a smaller one may lie there now.
-    if (!capturing || *capturing || !known || known->base != base || known->bytes < bytes) continue;
-    const Access whole{base, bytes, Effect::read};
-    Call call{"looking for addresses", OpKind::bare_launch, stream, {&whole, 1}};
+    if (!known || known->base != base || known->bytes < buffer.bytes) continue;
+    const Access whole{base, buffer.bytes, Effect::read};
+    Call call{"looking for addresses", OpKind::bare_launch, in_stream, {&whole, 1}};
     call.blocks = true;
     call.trial = true;
     const int copied = session.submit(
         call,
-        [&, address = base, length = bytes, in = stream]() -> int {
+        [&, address = base, length = buffer.bytes]() -> int {
           const auto event = device.create_event();
           if (!event) return 1;
-          const bool done = device.copy_out(host, address, length, in) && device.record(*event, in) &&
-                            device.synchronize(*event);
+          const bool done = device.copy_out(host, address, length, in_stream) &&
+                            device.record(*event, in_stream) && device.synchronize(*event);
           (void)device.destroy_event(*event);
           return done ? 0 : 1;
         },
         1);
-    if (copied == 0) session.pin_addresses_in({host, bytes});
+    if (copied == 0) session.pin_addresses_in({host, buffer.bytes});
   }
   lock.lock();
   if (scan_memory != nullptr || scans == most_scans)

@@ -63,7 +63,8 @@ Result<EventHandle> StreamOrder::record(Stream& stream) {
 Result<Mark> StreamOrder::launched(StreamIndex stream, bool exact) {
   Stream& s = at(stream);
   ++s.last;
-  if (exact) {
+  // Another thread, to which the same handle is another stream, could not record one later.
+  if (exact || s.handle == StreamHandle::per_thread) {
     // Keep the list short: the host may never ask about most of these points.
     if (s.events.size() >= 64)
       if (const auto front = finished(Mark{stream, s.events.front().ticket}); !front) return front.error();
@@ -93,7 +94,7 @@ Status StreamOrder::follow(StreamIndex waiter, Mark mark) {
   if (waiter == mark.stream || mark.ticket <= at(mark.stream).done) return Done{};
   auto& following = at(waiter).following;
   const auto other = static_cast<std::size_t>(mark.stream);
-  if (following.size() <= other) following.resize(streams_.size());
+  if (following.size() <= other) following.resize(other + 1);
   if (following[other] >= mark.ticket) return Done{};
   const auto event = event_for(mark);
   if (!event) return event.error();
@@ -174,6 +175,7 @@ Status StreamOrder::retire(StreamHandle stream) {
   if (found == index_.end()) return Done{};
   Stream& s = at(found->second);
   index_.erase(found);
+  s.following = {};  // it waits no more
   if (s.last == s.done || (!s.events.empty() && s.events.back().ticket == s.last)) return Done{};
   if (const auto event = record(s); !event) return event.error();
   return Done{};

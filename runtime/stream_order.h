@@ -57,6 +57,7 @@ class StreamOrder {
   Result<Mark> launched(StreamIndex stream) { return launched(stream, eager_); }
   // The same with an event at exactly this point: who follows it waits for nothing that comes after it.
   Result<Mark> launched_exactly(StreamIndex stream) { return launched(stream, true); }
+  Mark latest(StreamIndex stream) const { return {stream, at(stream).last}; }
   // From now on record an event after every piece of work.
   void set_eager(bool eager) { eager_ = eager; }
   bool eager() const { return eager_; }

@@ -42,7 +42,7 @@ class BareLaunches(unittest.TestCase):
         self.check(run(DEVICE, [PROGRAM, "forms"], "--memory", "48MiB"), plain, 48)
 
     def test_what_an_address_in_device_memory_points_to_stays_on_the_device(self):
-        for how in ("hidden", "written"):
+        for how in ("hidden", "written", "written-inside"):
             with self.subTest(how):
                 plain = run(DEVICE, [PROGRAM, how], "--no-pooch")
                 done = run(DEVICE, [PROGRAM, how], "--memory", "64MiB")

@@ -1,6 +1,6 @@
-// bare_launches_program train|forms|hidden|written: programs that launch kernels of their own, without any
-// library. The kernels have names and parameters of PyTorch's; what they do is told by host functions. Prints
-// hashes of what came out.
+// bare_launches_program train|forms|hidden|written|written-inside: programs that launch kernels of their own,
+// without any library. The kernels have names and parameters of PyTorch's; what they do is told by host
+// functions. Prints hashes of what came out.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -96,15 +97,20 @@ void write_table(const void* const* p) {
   *parameter<Table*>(p, 0) = {parameter<float*>(p, 1), parameter<const float*>(p, 2)};
 }
 
+// A kernel that a rule knows: its operands begin where its pointers point.
+constexpr const char* ruled_write_name = "_ZN2at4cuda6detail11write_tableEPPfS2_S2_";
+
 constexpr std::uint32_t one[] = {4, 4, 8}, two[] = {4, 24, 16}, three[] = {4, 4, 24}, binary[] = {4, 16, 24},
                         table_params[] = {8, 8}, written_params[] = {8, 8, 8};
-constexpr softgpu::KernelEntry entries[] = {{fill_name, one, 3, touch_all<1>, run_fill},
-                                            {add_name, three, 3, touch_all<3>, run_add},
-                                            {clamp_name, two, 3, touch_all<2>, run_clamp},
-                                            {threshold_name, binary, 3, touch_all<3>, run_threshold},
-                                            {"through_table", table_params, 2, touch_table, run_table},
-                                            {"write_table", written_params, 3, touch_written, write_table}};
-constexpr softgpu::Image image{softgpu::image_magic, 6, entries};
+constexpr softgpu::KernelEntry entries[] = {
+    {fill_name, one, 3, touch_all<1>, run_fill},
+    {add_name, three, 3, touch_all<3>, run_add},
+    {clamp_name, two, 3, touch_all<2>, run_clamp},
+    {threshold_name, binary, 3, touch_all<3>, run_threshold},
+    {"through_table", table_params, 2, touch_table, run_table},
+    {"write_table", written_params, 3, touch_written, write_table},
+    {ruled_write_name, written_params, 3, touch_written, write_table}};
+constexpr softgpu::Image image{softgpu::image_magic, std::size(entries), entries};
 
 CUfunction kernel(const char* name) {
   static CUlibrary library;
@@ -221,8 +227,9 @@ void train() {
 }
 
 // Two tensors whose addresses lie in a table on the device, and a dozen others in use meanwhile. The table is
-// copied there, or `written` by a kernel.
-void hidden(bool written) {
+// copied there, or written by a kernel: at the start of its allocation, or inside.
+enum class Made { copied, written, inside };
+void hidden(Made made) {
   float *to = make(), *from = make();
   elementwise(fill_name, count, 1.0F, to);
   elementwise(fill_name, count, 2.0F, from);
@@ -233,10 +240,13 @@ void hidden(bool written) {
   }
   const Table table{to, from};
   Table* on_device = nullptr;
-  OK(cudaMalloc(reinterpret_cast<void**>(&on_device), sizeof table));
-  if (written) {
+  constexpr std::size_t before = 512;
+  void* block = nullptr;
+  OK(cudaMalloc(&block, before + sizeof table));
+  on_device = reinterpret_cast<Table*>(static_cast<std::byte*>(block) + (made == Made::inside ? before : 0));
+  if (made != Made::copied) {
     void* params[] = {&on_device, &to, &from};
-    launch("write_table", params);
+    launch(made == Made::inside ? ruled_write_name : "write_table", params);
   } else {
     OK(cudaMemcpy(on_device, &table, sizeof table, cudaMemcpyHostToDevice));
   }
@@ -273,8 +283,9 @@ void forms() {
 
 int main(int words, char** arguments) {
   if (words == 2 && std::string_view(arguments[1]) == "train") return train(), 0;
-  if (words == 2 && std::string_view(arguments[1]) == "hidden") return hidden(false), 0;
-  if (words == 2 && std::string_view(arguments[1]) == "written") return hidden(true), 0;
+  if (words == 2 && std::string_view(arguments[1]) == "hidden") return hidden(Made::copied), 0;
+  if (words == 2 && std::string_view(arguments[1]) == "written") return hidden(Made::written), 0;
+  if (words == 2 && std::string_view(arguments[1]) == "written-inside") return hidden(Made::inside), 0;
   if (words == 2 && std::string_view(arguments[1]) == "forms") return forms(), 0;
   return 2;
 }

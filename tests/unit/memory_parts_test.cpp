@@ -338,5 +338,19 @@ TEST(StreamOrder, MarksOfADestroyedStreamStayValid) {
   EXPECT_TRUE(*order.finished(mark));
 }
 
+// To another thread the handle of per-thread streams is another stream, in which no event of it can be
+// recorded.
+TEST(StreamOrder, APerThreadStreamHasItsEventsBeforeAnotherThreadAsks) {
+  LazyDevice device(512 * MiB);
+  StreamOrder order(device);
+  Mark mark;
+  std::thread([&] { mark = *order.launched(order.index(StreamHandle::per_thread)); }).join();
+  const std::size_t recorded = device.events();
+  EXPECT_EQ(recorded, 1u);
+  ASSERT_TRUE(order.follow(order.index(*device.create_stream()), mark));
+  EXPECT_EQ(device.waits(), 1u);
+  EXPECT_EQ(device.events(), recorded);
+}
+
 }  // namespace
 }  // namespace pooch::runtime
