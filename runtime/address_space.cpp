@@ -5,7 +5,7 @@ namespace pooch::runtime {
 std::optional<Address> AddressSpace::allocate(std::uint64_t bytes, StreamHandle stream) {
   Free& own = free_[{stream, bytes}];
   if (!own.ranges.empty()) return own.ranges.extract(own.ranges.begin()).value();
-  const auto made = make(bytes);
+  const auto made = make(bytes + gap_);
   if (!made) return std::exchange(own.latest, std::nullopt);
   streams_.insert_or_assign(*made, stream);
   return made;
@@ -59,7 +59,7 @@ void AddressSpace::coalesce(const std::vector<std::pair<Address, std::uint64_t>>
     own.ranges.erase(address);
     if (own.latest == address) own.latest.reset();
     streams_.erase(owner);
-    joined_.emplace(address, bytes);
+    joined_.emplace(address, bytes + gap_);
   }
   for (auto it = joined_.begin(); it != joined_.end();) {
     const auto next = std::next(it);

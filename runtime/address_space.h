@@ -23,7 +23,9 @@ namespace pooch::runtime {
 
 class AddressSpace {
  public:
-  AddressSpace(Address base, std::uint64_t bytes) : base_(base), bytes_(bytes) {}
+  // `gap`: bytes behind each range that belong to none.
+  AddressSpace(Address base, std::uint64_t bytes, std::uint64_t gap = 0)
+      : base_(base), bytes_(bytes), gap_(gap) {}
 
   bool contains(Address a) const { return a >= base_ && a - base_ < bytes_; }
   // A range of exactly `bytes` (a multiple of 2 MiB), or nothing where the arena has none left. `stream`: of
@@ -46,7 +48,7 @@ class AddressSpace {
   std::optional<Address> cut(std::uint64_t bytes);
 
   Address base_;
-  std::uint64_t bytes_;
+  std::uint64_t bytes_, gap_;
   std::uint64_t used_ = 0;  // bytes from `base_` that were ever handed out
   std::map<std::pair<StreamHandle, std::uint64_t>, Free> free_;  // by stream and size
   std::map<Address, StreamHandle> streams_;                      // of every range, free or not

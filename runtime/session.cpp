@@ -46,7 +46,8 @@ Session::Impl::Impl(const Config& config_, Device& raw_device, DeviceInfo info_,
       order(device),
       pool(device, limits.cap),
       host(device, order, limits.host_budget),
-      space(arena.base, arena.bytes - arena.bytes / 16),
+      // Who runs beyond the end of an allocation finds no other one there.
+      space(arena.base, arena.bytes - arena.bytes / 16, page),
       temporaries(arena.base + (arena.bytes - arena.bytes / 16), arena.bytes / 16),
       profiler(device, tracker, timer_choice(config.timer)) {}
 

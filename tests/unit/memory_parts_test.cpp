@@ -43,6 +43,16 @@ TEST(AddressSpace, CoalescedRangesServeOtherSizes) {
   (void)c;
 }
 
+TEST(AddressSpace, NothingLiesInTheGapBehindARange) {
+  AddressSpace space(Address{0}, 16 * MiB, 2 * MiB);
+  EXPECT_EQ(space.allocate(4 * MiB), Address{0});
+  EXPECT_EQ(space.allocate(4 * MiB), Address{6 * MiB});
+  EXPECT_EQ(space.allocate(4 * MiB), std::nullopt);  // 4 MiB are left, and no gap
+  for (const std::uint64_t base : {0, 6}) space.free(Address{base * MiB}, 4 * MiB);
+  space.coalesce({{Address{0}, 4 * MiB}, {Address{6 * MiB}, 4 * MiB}});
+  EXPECT_EQ(space.allocate(10 * MiB), Address{0});
+}
+
 TEST(AddressSpace, AStreamGetsItsOwnRangesBack) {
   AddressSpace space(Address{0}, 100 * MiB);
   const StreamHandle loader{7}, compute{8};
