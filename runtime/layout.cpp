@@ -1,10 +1,9 @@
 #include "runtime/layout.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
+#include <utility>
 
 namespace pooch::runtime {
 namespace {
@@ -53,24 +52,31 @@ struct Group {
   std::vector<std::uint32_t> frames;
 };
 
-class FirstCome {
+// Who chooses first. None of these is the best for all plans.
+enum class Order { earliest, longest, latest };
+
+class Choosing {
  public:
-  FirstCome(const std::vector<LayoutItem>& items, std::uint64_t limit) : items_(items), limit_(limit) {
+  Choosing(const std::vector<LayoutItem>& items, std::uint64_t limit) : items_(items), limit_(limit) {
     layout_.frames_of.resize(items.size());
   }
-  Layout run() {
-    std::vector<std::uint32_t> order(items_.size());
-    std::iota(order.begin(), order.end(), 0u);
-    const auto start = [&](std::uint32_t i) {
-      return items_[i].held.empty() ? std::numeric_limits<std::int32_t>::max() : items_[i].held.front().from;
-    };
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return start(a) < start(b); });
-    for (const std::uint32_t i : order) place(i);
+  Layout run(Order kind) {
+    std::vector<std::pair<std::int64_t, std::uint32_t>> order;
+    for (std::uint32_t i = 0; i < items_.size(); ++i) order.emplace_back(rank(items_[i], kind), i);
+    std::sort(order.begin(), order.end());
+    for (const auto& [rank, i] : order) place(i);
     return std::move(layout_);
   }
 
  private:
+  static std::int64_t rank(const LayoutItem& item, Order kind) {
+    if (item.held.empty()) return far;
+    if (kind == Order::earliest) return item.held.front().from;
+    if (kind == Order::latest) return -item.held.back().to;
+    std::int64_t held = 0;
+    for (const LayoutSpan& span : item.held) held += span.to - span.from + 1;
+    return -held;
+  }
   struct Offer {
     Times::Cost cost;
     std::size_t group;
@@ -130,17 +136,27 @@ class FirstCome {
   std::uint64_t total_ = 0;    // bytes handed out
 };
 
+// One that fits, with the least waits; else the smallest.
+bool better(const Layout& a, const Layout& b, std::uint64_t limit) {
+  const bool fits = a.bytes() <= limit;
+  if (fits != (b.bytes() <= limit)) return fits;
+  return fits ? a.wait_us < b.wait_us : a.bytes() < b.bytes();
+}
+
 }  // namespace
 
 Layout lay_out(const std::vector<LayoutItem>& items, std::uint64_t limit) {
+  std::optional<Layout> best;
   // Memory taken early to avoid a wait may lack later: then with less of it.
-  Layout best = FirstCome(items, 0).run();
-  for (const double share : {1.0, 0.98, 0.95}) {
-    Layout generous = FirstCome(items, static_cast<std::uint64_t>(static_cast<double>(limit) * share)).run();
-    if (generous.bytes() <= limit && (best.bytes() > limit || generous.wait_us < best.wait_us))
-      best = std::move(generous);
+  for (const double share : {1.0, 0.98, 0.95, 0.9, 0.0}) {
+    const auto generous = static_cast<std::uint64_t>(static_cast<double>(limit) * share);
+    for (const Order order : {Order::earliest, Order::longest, Order::latest}) {
+      Layout made = Choosing(items, generous).run(order);
+      if (!best || better(made, *best, limit)) best = std::move(made);
+      if (best->bytes() <= limit && best->wait_us == 0) return std::move(*best);
+    }
   }
-  return best;
+  return std::move(*best);
 }
 
 }  // namespace pooch::runtime
