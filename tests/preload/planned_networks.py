@@ -90,13 +90,25 @@ class Steady(unittest.TestCase):
         self.growth("soft:v100-pcie3:timing", command, 500, "remap", 16, 20, 24)
 
     def test_maps_of_all_sizes_under_a_large_cap_create_no_handle(self):
-        self.growth("soft:v100-pcie3:timing", ["--network", "resnet50", "--batch", 640], 16 * 1024, "remap", 8, 10)
+        command = ["--network", "resnet50", "--batch", 640]
+        (growth,) = self.growth("soft:v100-pcie3:timing", command, 16 * 1024, "remap", 8, 10)
+        self.assertEqual(growth["idle_waits"], 0, "the host waits while the device has the program's work to do")
 
     def test_alias_mode_asks_for_nothing(self):
         command = ["--network", "resnet50", "--input-size", "64", "--batch", "64"]
         for growth in self.growth("soft:v100-pcie3:timing", command, 640, "alias", 16, 20):
             for what in ("vmm_calls", "host_waits"):
                 self.assertEqual(growth[what], 0, what)
+
+    def test_alias_mode_under_a_large_cap_asks_for_nothing_and_is_as_fast_as_predicted(self):
+        command = ["--network", "resnet50", "--batch", 512]
+        with tempfile.TemporaryDirectory() as cache:
+            env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache, "POOCH_BACKING": "alias"}
+            short, long = (run("soft:v100-pcie3:timing", [TRAIN, *command, "--iterations", n], "--policy", "hybrid", "--memory",
+                               "16GiB", env=env).summary for n in (18, 20))
+        for what in ("vmm_calls", "host_waits", "host_allocations"):
+            self.assertEqual(long[what], short[what], what)
+        self.assertLess(abs(long["actual_ms"] / long["predicted_ms"] - 1), 0.03)
 
 
 if __name__ == "__main__":
