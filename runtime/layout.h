@@ -1,6 +1,7 @@
 // Which chunks share which pieces of physical memory: chunks whose times on the device do not meet may, and
 // every chunk keeps its pieces for good. Interval colouring, for intervals with holes (a map that is away in
-// between), first come first served; in practice within 1 % of the most that is on the device at once. Pieces
+// between), each item in turn taking what costs least; mostly it reaches the most that is on the device at
+// once, except where single maps are a large share of the memory (docs/decisions/0011). Pieces
 // are as small as handles are: a large chunk takes over from several small ones, and they from it.
 //
 // Who comes next waits until the content of the one before is safe on the host, so of the pieces that fit
