@@ -73,7 +73,14 @@ enum class Streams : std::uint8_t { legacy, per_thread };
   X(OccupancyMaxActiveBlocksPerMultiprocessorWithFlags) \
   X(ThreadExchangeStreamCaptureMode)                    \
   X(ProfilerStart)                                      \
-  X(ProfilerStop)
+  X(ProfilerStop)                                       \
+  X(GraphCreate)                                        \
+  X(GraphClone)                                         \
+  X(GraphDestroy)                                       \
+  X(GraphGetNodes)                                      \
+  X(GraphInstantiateWithFlags)                          \
+  X(GraphExecUpdate)                                    \
+  X(GraphExecDestroy)
 
 // Those with a per-thread twin (_ptds, _ptsz).
 #define SOFTGPU_DRIVER_STREAM_FUNCTIONS(X) \
@@ -106,6 +113,10 @@ enum class Streams : std::uint8_t { legacy, per_thread };
   X(EventRecordWithFlags)                  \
   X(LaunchHostFunc)                        \
   X(StreamGetCaptureInfo)                  \
+  X(StreamBeginCapture)                    \
+  X(StreamEndCapture)                      \
+  X(GraphLaunch)                           \
+  X(GraphUpload)                           \
   X(LaunchKernel)                          \
   X(LaunchKernelEx)                        \
   X(LaunchCooperativeKernel)

@@ -34,6 +34,7 @@ Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(
       status = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
   }
+  if (status == CUDA_SUCCESS && !m->captures.admit(name)) status = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (m->failure.strikes(name)) status = CUDA_ERROR_UNKNOWN;
 }
 

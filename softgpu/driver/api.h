@@ -57,4 +57,19 @@ class Call {
   if (call.status != CUDA_SUCCESS) return call.status; \
   [[maybe_unused]] Machine& m = *call.m
 
+// What every call on one stream begins with.
+#define SOFTGPU_STREAM_CALL(name, per_thread, cost)                   \
+  SOFTGPU_CALL(name, needs_context, cost);                            \
+  const StreamPtr stream = m.stream(which, per_thread, call.context); \
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE
+
+// An export and its per-thread variant.
+#define SOFTGPU_BOTH(function, variant, inner, parameters, ...) \
+  SOFTGPU_EXPORT(function) parameters {                         \
+    return inner(#function, false, __VA_ARGS__);                \
+  }                                                             \
+  SOFTGPU_EXPORT(variant) parameters {                          \
+    return inner(#variant, true, __VA_ARGS__);                  \
+  }
+
 }  // namespace softgpu

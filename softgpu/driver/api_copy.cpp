@@ -51,9 +51,9 @@ class Copy {
     choose_engine(work);
     const bool staged = stage(work);
     if (!staged) work.run = mover(m_.compute(), to_, from_, work.copies);
-    if (activity_feed().wants(activity_copies)) note(async, work);
-    m_.scheduler.submit(call_.lock, stream, std::move(work));
-    if (!host_waits(async, staged)) return CUDA_SUCCESS;
+    if (activity_feed().wants(activity_copies) && !stream->capture) note(async, work);
+    const CUresult submitted = m_.scheduler.submit(call_.lock, stream, std::move(work));
+    if (submitted != CUDA_SUCCESS || stream->capture || !host_waits(async, staged)) return submitted;
     m_.scheduler.wait(call_.lock, stream);
     return call_.waited();
   }

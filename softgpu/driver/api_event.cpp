@@ -1,4 +1,5 @@
 #include "softgpu/driver/api.h"
+#include "softgpu/driver/capture.h"
 
 using namespace softgpu;
 
@@ -23,8 +24,8 @@ CUresult record(const char* name, bool per_thread, CUevent which, CUstream in, u
   // Who still waits for the earlier point keeps it.
   if (!event->record || event->record.use_count() > 1) event->record = std::make_shared<Record>();
   event->record->done = false;
-  m.scheduler.record(call.lock, stream, event->record, call.name, call.number);
-  return CUDA_SUCCESS;
+  event->record->capture = nullptr;
+  return m.scheduler.record(call.lock, stream, event->record, call.name, call.number);
 }
 
 CUresult elapsed(const char* name, float* milliseconds, CUevent begin, CUevent end) {
@@ -34,6 +35,7 @@ CUresult elapsed(const char* name, float* milliseconds, CUevent begin, CUevent e
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (first == nullptr || last == nullptr || !first->record || !last->record)
     return CUDA_ERROR_INVALID_HANDLE;
+  if (first->record->capture || last->record->capture) return CUDA_ERROR_CAPTURED_EVENT;
   if (((first->flags | last->flags) & CU_EVENT_DISABLE_TIMING) != 0) return CUDA_ERROR_INVALID_HANDLE;
   if (!m.scheduler.finished(call.lock, first->record) || !m.scheduler.finished(call.lock, last->record)) {
     return CUDA_ERROR_NOT_READY;
@@ -82,6 +84,7 @@ SOFTGPU_EXPORT(cuEventQuery)(CUevent which) {
   const Event* const event = find(m, which);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (!event->record) return CUDA_SUCCESS;
+  if (event->record->capture) return event->record->capture->spoilt(CUDA_ERROR_CAPTURED_EVENT);
   const bool done = m.scheduler.finished(call.lock, event->record);
   if (m.violations.sticky()) return CUDA_ERROR_ILLEGAL_ADDRESS;
   return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -91,6 +94,8 @@ SOFTGPU_EXPORT(cuEventSynchronize)(CUevent which) {
   SOFTGPU_CALL(__func__, needs_driver, &Model::synchronize);
   const Event* const event = find(m, which);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (event->record && event->record->capture)
+    return event->record->capture->spoilt(CUDA_ERROR_CAPTURED_EVENT);
   if (event->record) m.scheduler.wait(call.lock, RecordPtr(event->record));
   return call.waited();
 }

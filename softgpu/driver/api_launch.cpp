@@ -126,10 +126,9 @@ CUresult launch(const char* name, bool per_thread, CUfunction function, const Gr
   if (m.compute()) {
     work.run = [run = kernel->entry->run, parameters] { run(parameters->pointers.data()); };
   }
-  if (activity_feed().wants(activity_kernels)) note(call, kernel->name, grid, work);
-  ++m.statistics.kernels;
-  m.scheduler.submit(call.lock, stream, std::move(work));
-  return CUDA_SUCCESS;
+  if (activity_feed().wants(activity_kernels) && !stream->capture) note(call, kernel->name, grid, work);
+  if (!stream->capture) ++m.statistics.kernels;
+  return m.scheduler.submit(call.lock, stream, std::move(work));
 }
 
 CUresult launch_ex(const char* name, bool per_thread, const CUlaunchConfig* config, CUfunction function,

@@ -47,7 +47,7 @@ CUresult set(const char* name, bool per_thread, CUdeviceptr address, std::size_t
     work.touches.push_back({address + i * pitch, width * sizeof(Value), TouchKind::write});
   }
   if (m.compute() || on_host) work.run = [=] { fill(address, pitch, value, width, height); };
-  if (activity_feed().wants(activity_sets)) {
+  if (activity_feed().wants(activity_sets) && !stream->capture) {
     WorkActivity activity = call.activity(activity_sets);
     activity.async = async;
     activity.bytes = width * height * sizeof(Value);
@@ -55,8 +55,7 @@ CUresult set(const char* name, bool per_thread, CUdeviceptr address, std::size_t
     activity.to = on_host ? CopySide::pinned : CopySide::device;
     activity_feed().follow(work, activity);
   }
-  m.scheduler.submit(call.lock, stream, std::move(work));
-  return CUDA_SUCCESS;
+  return m.scheduler.submit(call.lock, stream, std::move(work));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "softgpu/driver/api.h"
+#include "softgpu/driver/capture.h"
 
 using namespace softgpu;
 
@@ -9,12 +10,6 @@ namespace {
 CUstream handle(const StreamPtr& stream) {
   return reinterpret_cast<CUstream>(stream.get());
 }
-
-// What every call on one stream begins with.
-#define SOFTGPU_STREAM_CALL(name, per_thread, cost)                   \
-  SOFTGPU_CALL(name, needs_context, cost);                            \
-  const StreamPtr stream = m.stream(which, per_thread, call.context); \
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE
 
 CUresult create(const char* name, CUstream* out, unsigned flags, int priority) {
   SOFTGPU_CALL(name, needs_context, &Model::event);
@@ -40,14 +35,17 @@ CUresult wait_event(const char* name, bool per_thread, CUstream which, CUevent e
   if (found == m.events.end()) return CUDA_ERROR_INVALID_HANDLE;
   if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (!found->second->record) return CUDA_SUCCESS;  // never recorded: nothing to wait for
+  const RecordPtr& record = found->second->record;
+  if (stream->capture || record->capture)
+    return flags == CU_EVENT_WAIT_EXTERNAL ? CUDA_ERROR_NOT_SUPPORTED : join_capture(stream, *record);
   Work work = call.work();
-  work.after.push_back({found->second->record, nullptr, 0});
-  m.scheduler.submit(call.lock, stream, std::move(work));
-  return CUDA_SUCCESS;
+  work.after.push_back({record, nullptr, 0});
+  return m.scheduler.submit(call.lock, stream, std::move(work));
 }
 
 CUresult query(const char* name, bool per_thread, CUstream which) {
   SOFTGPU_STREAM_CALL(name, per_thread, &Model::query);
+  if (stream->capture) return stream->capture->spoilt(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   const bool done = m.scheduler.finished(call.lock, stream);
   if (m.violations.sticky()) return CUDA_ERROR_ILLEGAL_ADDRESS;
   return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -55,6 +53,7 @@ CUresult query(const char* name, bool per_thread, CUstream which) {
 
 CUresult synchronize(const char* name, bool per_thread, CUstream which) {
   SOFTGPU_STREAM_CALL(name, per_thread, &Model::synchronize);
+  if (stream->capture) return stream->capture->spoilt(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   m.scheduler.wait(call.lock, stream);
   return call.waited();
 }
@@ -64,8 +63,7 @@ CUresult launch_host(const char* name, bool per_thread, CUstream which, CUhostFn
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Work work = call.work();
   work.host_function = [function, data] { function(data); };
-  m.scheduler.submit(call.lock, stream, std::move(work));
-  return CUDA_SUCCESS;
+  return m.scheduler.submit(call.lock, stream, std::move(work));
 }
 
 CUresult add_callback(const char* name, bool per_thread, CUstream which, CUstreamCallback callback,
@@ -74,8 +72,7 @@ CUresult add_callback(const char* name, bool per_thread, CUstream which, CUstrea
   if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   Work work = call.work();
   work.host_function = [callback, data, which] { callback(which, CUDA_SUCCESS, data); };
-  m.scheduler.submit(call.lock, stream, std::move(work));
-  return CUDA_SUCCESS;
+  return m.scheduler.submit(call.lock, stream, std::move(work));
 }
 
 // Wait-values and write-values order streams and the host through memory. Page-locked memory holds the value
@@ -142,8 +139,7 @@ CUresult wait_value(const char* name, bool per_thread, CUstream which, CUdevicep
     in.clock.join(device->scheduler.host_clock());
     if (*waited && device->host.find(address) != nullptr) in.time = std::max(in.time, device->scheduler.now);
   };
-  m.scheduler.submit(call.lock, stream, std::move(work));
-  return CUDA_SUCCESS;
+  return m.scheduler.submit(call.lock, stream, std::move(work));
 }
 
 CUresult write_value(const char* name, bool per_thread, CUstream which, CUdeviceptr address,
@@ -163,15 +159,7 @@ CUresult write_value(const char* name, bool per_thread, CUstream which, CUdevice
     cell.clock.join(in.clock);
     cell.time = in.time;
   };
-  m.scheduler.submit(call.lock, stream, std::move(work));
-  return CUDA_SUCCESS;
-}
-
-CUresult is_capturing(const char* name, bool per_thread, CUstream which, CUstreamCaptureStatus* status) {
-  SOFTGPU_STREAM_CALL(name, per_thread, nullptr);
-  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
+  return m.scheduler.submit(call.lock, stream, std::move(work));
 }
 
 CUresult get_context(const char* name, bool per_thread, CUstream which, CUcontext* out) {
@@ -211,15 +199,6 @@ CUresult get_device(const char* name, bool per_thread, CUstream which, CUdevice*
 
 }  // namespace
 
-// An export and its per-thread variant.
-#define SOFTGPU_BOTH(function, variant, inner, parameters, ...) \
-  SOFTGPU_EXPORT(function) parameters {                         \
-    return inner(#function, false, __VA_ARGS__);                \
-  }                                                             \
-  SOFTGPU_EXPORT(variant) parameters {                          \
-    return inner(#variant, true, __VA_ARGS__);                  \
-  }
-
 SOFTGPU_EXPORT(cuStreamCreate)(CUstream* out, unsigned flags) {
   return create(__func__, out, flags, 0);
 }
@@ -257,39 +236,9 @@ SOFTGPU_BOTH(cuStreamWriteValue32_v2, cuStreamWriteValue32_v2_ptsz, write_value,
              (CUstream s, CUdeviceptr address, cuuint32_t value, unsigned flags), s, address, value, flags, 4)
 SOFTGPU_BOTH(cuStreamWriteValue64_v2, cuStreamWriteValue64_v2_ptsz, write_value,
              (CUstream s, CUdeviceptr address, cuuint64_t value, unsigned flags), s, address, value, flags, 8)
-SOFTGPU_BOTH(cuStreamIsCapturing, cuStreamIsCapturing_ptsz, is_capturing,
-             (CUstream s, CUstreamCaptureStatus* status), s, status)
 SOFTGPU_BOTH(cuStreamGetCtx, cuStreamGetCtx_ptsz, get_context, (CUstream s, CUcontext* out), s, out)
 SOFTGPU_BOTH(cuStreamGetFlags, cuStreamGetFlags_ptsz, get_flags, (CUstream s, unsigned* flags), s, flags)
 SOFTGPU_BOTH(cuStreamGetPriority, cuStreamGetPriority_ptsz, get_priority, (CUstream s, int* priority), s,
              priority)
 SOFTGPU_BOTH(cuStreamGetId, cuStreamGetId_ptsz, get_id, (CUstream s, unsigned long long* id), s, id)
 SOFTGPU_BOTH(cuStreamGetDevice, cuStreamGetDevice_ptsz, get_device, (CUstream s, CUdevice* device), s, device)
-
-SOFTGPU_EXPORT(cuStreamGetCaptureInfo_v3)
-(CUstream s, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*, const CUgraphNode**,
- const CUgraphEdgeData**, size_t*) {
-  return is_capturing(__func__, false, s, status);
-}
-SOFTGPU_EXPORT(cuStreamGetCaptureInfo_v3_ptsz)
-(CUstream s, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*, const CUgraphNode**,
- const CUgraphEdgeData**, size_t*) {
-  return is_capturing(__func__, true, s, status);
-}
-SOFTGPU_EXPORT(cuStreamGetCaptureInfo_v2)
-(CUstream s, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*, const CUgraphNode**, size_t*) {
-  return is_capturing(__func__, false, s, status);
-}
-SOFTGPU_EXPORT(cuStreamGetCaptureInfo_v2_ptsz)
-(CUstream s, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*, const CUgraphNode**, size_t*) {
-  return is_capturing(__func__, true, s, status);
-}
-
-// Nothing is ever captured; the mode is kept as the caller's.
-SOFTGPU_EXPORT(cuThreadExchangeStreamCaptureMode)(CUstreamCaptureMode* mode) {
-  SOFTGPU_CALL(__func__, needs_driver);
-  thread_local CUstreamCaptureMode mine = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  if (mode == nullptr || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-  std::swap(*mode, mine);
-  return CUDA_SUCCESS;
-}

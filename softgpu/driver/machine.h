@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "softgpu/driver/address.h"
+#include "softgpu/driver/capture.h"
 #include "softgpu/driver/checker.h"
 #include "softgpu/driver/cost.h"
 #include "softgpu/driver/failure.h"
@@ -60,6 +61,8 @@ struct Machine {
 
   std::map<CUstream, StreamPtr> streams;  // created by the program
   std::unordered_map<CUevent, std::unique_ptr<Event>> events;
+  Captures captures;
+  Graphs graphs;
   std::map<Context*, std::unique_ptr<Context>> contexts;  // dead ones too: handles are never reused
   Context* primary = nullptr;
   unsigned primary_flags = 0;

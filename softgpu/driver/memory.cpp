@@ -158,6 +158,7 @@ CUresult Memory::free(Lock& lock, const Caller& caller, CUdeviceptr address) {
 CUresult Memory::allocate_async(Lock& lock, const Caller& caller, std::uint64_t bytes, Pool& pool,
                                 const StreamPtr& stream, CUdeviceptr* out) {
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // graphs have no memory of their own
   if (pool.props.maxSize != 0 && pool.used + bytes > pool.props.maxSize) return CUDA_ERROR_OUT_OF_MEMORY;
   Object object{ObjectKind::pool_allocation, 0, bytes, {}};
   object.context = caller.context;
@@ -183,8 +184,7 @@ CUresult Memory::allocate_async(Lock& lock, const Caller& caller, std::uint64_t 
   work.finish = [this, address = added.base](const Access& by, Stream& in) {
     if (const Object* fresh = addresses_.starts(address)) checker_.renew(*fresh, by, in.clock, "allocates");
   };
-  scheduler_.submit(lock, stream, std::move(work));
-  return CUDA_SUCCESS;
+  return scheduler_.submit(lock, stream, std::move(work));
 }
 
 CUresult Memory::free_async(Lock& lock, const Caller& caller, CUdeviceptr address, const StreamPtr& stream) {
@@ -192,6 +192,7 @@ CUresult Memory::free_async(Lock& lock, const Caller& caller, CUdeviceptr addres
   Object* object = addresses_.starts(address);
   if (object == nullptr || object->kind == ObjectKind::mapping || object->freeing)
     return bad_free(caller, address);
+  if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   object->freeing = true;
   Work work;
   work.by.name = caller.name;
@@ -201,8 +202,7 @@ CUresult Memory::free_async(Lock& lock, const Caller& caller, CUdeviceptr addres
     if (gone == nullptr || !checker_.renew(*gone, by, in.clock, "frees")) return;
     take_away(*gone, by, std::make_shared<Release>(Release{by, in.clock, in.time}));
   };
-  scheduler_.submit(lock, stream, std::move(work));
-  return CUDA_SUCCESS;
+  return scheduler_.submit(lock, stream, std::move(work));
 }
 
 Pool* Memory::create_pool(const CUmemPoolProps& props) {

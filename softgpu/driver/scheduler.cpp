@@ -4,6 +4,8 @@
 #include <chrono>
 #include <thread>
 
+#include "softgpu/driver/capture.h"
+
 namespace softgpu {
 namespace {
 
@@ -98,8 +100,21 @@ void Scheduler::add_legacy_dependencies(const StreamPtr& stream, Work& work) con
   }
 }
 
-void Scheduler::submit(Lock& lock, const StreamPtr& stream, Work work) {
-  if (violations_.sticky()) return;
+// Work in the legacy stream would have to follow what is not carried out. Whoever tries spoils the capture.
+bool Scheduler::waits_for_captured(const Stream& stream) const {
+  bool found = false;
+  for (const StreamPtr& other : streams_) {
+    if (!stream.legacy || !other->blocking || other->context != stream.context || !other->capture) continue;
+    other->capture->valid = false;
+    found = true;
+  }
+  return found;
+}
+
+CUresult Scheduler::submit(Lock& lock, const StreamPtr& stream, Work work) {
+  if (violations_.sticky()) return CUDA_SUCCESS;
+  if (stream->capture) return stream->capture->take(*stream, std::move(work));
+  if (waits_for_captured(*stream)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   host_.tick(host_agent);
   work.submitted.join(host_);
   work.submit_time = std::max(work.submit_time, now);
@@ -112,23 +127,26 @@ void Scheduler::submit(Lock& lock, const StreamPtr& stream, Work work) {
   if (calls_host && !random_) {
     changed_.wait_for(lock, grace, [&] { return stream->idle() || violations_.sticky(); });
   }
+  return CUDA_SUCCESS;
 }
 
-void Scheduler::record(Lock& lock, const StreamPtr& stream, const RecordPtr& record, const char* name,
-                       std::uint64_t call) {
+CUresult Scheduler::record(Lock& lock, const StreamPtr& stream, const RecordPtr& record, const char* name,
+                           std::uint64_t call) {
+  if (stream->capture) return stream->capture->note(*stream, *record);
   if (passes_at_once(*stream)) {
     host_.tick(host_agent);
     stream->clock.join(host_);
     stream->time = std::max(stream->time, now);
     stream->clock.tick(stream->agent);
     stream->executed = ++stream->submitted;
-    return pass(*stream, *record);
+    pass(*stream, *record);
+    return CUDA_SUCCESS;
   }
   Work work;
   work.by.name = name;
   work.by.call = call;
   work.record = record;
-  submit(lock, stream, std::move(work));
+  return submit(lock, stream, std::move(work));
 }
 
 // Would a record that is submitted now be reached with nothing else to be done first?

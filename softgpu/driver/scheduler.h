@@ -47,9 +47,10 @@ class Scheduler {
   void retire(const StreamPtr& stream);
   std::vector<StreamPtr> streams_of(const Context* context) const;
 
-  void submit(Lock& lock, const StreamPtr& stream, Work work);
-  void record(Lock& lock, const StreamPtr& stream, const RecordPtr& record, const char* name,
-              std::uint64_t call);
+  // Both: an error where the stream, or one that it is ordered with, is captured and that cannot go on.
+  CUresult submit(Lock& lock, const StreamPtr& stream, Work work);
+  CUresult record(Lock& lock, const StreamPtr& stream, const RecordPtr& record, const char* name,
+                  std::uint64_t call);
 
   // --- waiting and asking ---------------------------------------------------------------------------------
   // The host waits for all work of a stream (the legacy stream: of all blocking streams as well).
@@ -70,6 +71,7 @@ class Scheduler {
   };
   std::vector<StreamPtr> with_blocking(const StreamPtr& stream) const;
   void add_legacy_dependencies(const StreamPtr& stream, Work& work) const;
+  bool waits_for_captured(const Stream& stream) const;
   bool ready(Stream& stream) const;
   void progress();        // after something changed
   void run_everything();  // that can run now

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -14,14 +15,21 @@
 
 namespace softgpu {
 
+struct Capture;
 struct Context;
 struct Stream;
+
+using CapturePtr = std::shared_ptr<Capture>;
+// A point in a capture: by the stream's id, how much of what that stream put in comes before it.
+using CapturedPoint = std::map<std::uint32_t, std::size_t>;
 
 // A point in a stream that others may wait for.
 struct Record {
   bool done = false;
   Nanoseconds time = 0;
   VectorClock clock;
+  CapturePtr capture;  // it is a point in that, and never done
+  CapturedPoint captured;
 };
 using RecordPtr = std::shared_ptr<Record>;
 
@@ -74,6 +82,8 @@ struct Stream {
   std::uint64_t submitted = 0;  // sequence of the last work handed in
   std::uint64_t executed = 0;   // sequence of the last work executed
   std::deque<Work> queue;
+  CapturePtr capture;      // that its work goes into; null: it is carried out
+  CapturedPoint captured;  // what its next captured work follows
 
   bool idle() const { return executed == submitted; }
 };
