@@ -15,6 +15,7 @@
 #include "core/function_ref.h"
 #include "core/hash.h"
 #include "interpose/callsites.h"
+#include "interpose/capture.h"
 #include "interpose/extent.h"
 #include "interpose/process.h"
 #include "runtime/session.h"
@@ -67,6 +68,10 @@ class CallBuilder {
   // Makes the operands resident, runs `launch`, returns its status; `out_of_memory` where that cannot be.
   template <class Status, class Launch>
   Status submit(Status out_of_memory, Launch&& launch) {
+    if (captured(scope_, stream_)) {
+      const bool held = hold_captured(scope_, session_, function_, stream_, accesses());
+      return held ? static_cast<Status>(launch()) : out_of_memory;
+    }
     Call call{function_, kind_, stream_, accesses(), blocks_, trial_, traits_, mode_};
     if (window_.rank > 0) call.window = &window_;
     if (filter_.rank > 0) call.filter = &filter_;

@@ -1,14 +1,31 @@
-// Which streams are being captured into a graph.
+// Which streams are being captured into a graph, and what graphs keep on the device.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
+#include "core/call.h"
 #include "core/ids.h"
 #include "interpose/scope.h"
 
+namespace pooch::runtime {
+class Session;
+}
+
 namespace pooch::interpose {
 
-// Is any stream of this process?
+// Is any stream being captured?
 bool any_capture();
-// Is this one, by itself or by what it waits for? One comparison where none is.
+// How many are.
+void set_captures(std::size_t count);
+// Is this one?
 bool captured(const Scope& scope, StreamHandle stream);
+// The program destroys the stream.
+void forget_capture(StreamHandle stream);
+
+// A call in a stream that is being captured: what it touches stays on the device as long as a graph names it.
+// False, with a line: there is no room for it.
+bool hold_captured(const Scope& scope, runtime::Session& session, const char* function, StreamHandle stream,
+                   std::span<const Access> accesses);
 
 }  // namespace pooch::interpose

@@ -11,45 +11,47 @@
 
 #include "core/digest.h"
 #include "core/log.h"
+#include "interpose/capture.h"
 #include "interpose/digest_ptx.h"
 #include "interpose/driver_api.h"
 #include "interpose/real_symbol.h"
 
 // The driver's functions by exact exported name: a bare name means its oldest ABI, which for these has not
 // changed.
-#define POOCH_DRIVER_FUNCTIONS(X)  \
-  X(cuCtxGetDevice)                \
-  X(cuCtxSynchronize)              \
-  X(cuDeviceGetName)               \
-  X(cuDeviceGetPCIBusId)           \
-  X(cuDeviceTotalMem_v2)           \
-  X(cuGetErrorName)                \
-  X(cuMemAddressFree)              \
-  X(cuMemAddressReserve)           \
-  X(cuMemCreate)                   \
-  X(cuMemFreeHost)                 \
-  X(cuMemGetInfo_v2)               \
-  X(cuMemGetAllocationGranularity) \
-  X(cuMemHostAlloc)                \
-  X(cuMemMap)                      \
-  X(cuMemRelease)                  \
-  X(cuMemSetAccess)                \
-  X(cuMemUnmap)                    \
-  X(cuMemcpyDtoHAsync_v2)          \
-  X(cuMemcpyHtoDAsync_v2)          \
-  X(cuStreamCreate)                \
-  X(cuStreamDestroy_v2)            \
-  X(cuStreamIsCapturing)           \
-  X(cuStreamWaitEvent)             \
-  X(cuEventCreate)                 \
-  X(cuEventDestroy_v2)             \
-  X(cuEventElapsedTime)            \
-  X(cuEventQuery)                  \
-  X(cuEventRecord)                 \
-  X(cuEventSynchronize)            \
-  X(cuLaunchKernel)                \
-  X(cuMemsetD32Async)              \
-  X(cuModuleGetFunction)           \
+#define POOCH_DRIVER_FUNCTIONS(X)      \
+  X(cuCtxGetDevice)                    \
+  X(cuCtxSynchronize)                  \
+  X(cuDeviceGetName)                   \
+  X(cuDeviceGetPCIBusId)               \
+  X(cuDeviceTotalMem_v2)               \
+  X(cuGetErrorName)                    \
+  X(cuMemAddressFree)                  \
+  X(cuMemAddressReserve)               \
+  X(cuMemCreate)                       \
+  X(cuMemFreeHost)                     \
+  X(cuMemGetInfo_v2)                   \
+  X(cuMemGetAllocationGranularity)     \
+  X(cuMemHostAlloc)                    \
+  X(cuMemMap)                          \
+  X(cuMemRelease)                      \
+  X(cuMemSetAccess)                    \
+  X(cuMemUnmap)                        \
+  X(cuMemcpyDtoHAsync_v2)              \
+  X(cuMemcpyHtoDAsync_v2)              \
+  X(cuStreamCreate)                    \
+  X(cuStreamDestroy_v2)                \
+  X(cuStreamIsCapturing)               \
+  X(cuStreamWaitEvent)                 \
+  X(cuThreadExchangeStreamCaptureMode) \
+  X(cuEventCreate)                     \
+  X(cuEventDestroy_v2)                 \
+  X(cuEventElapsedTime)                \
+  X(cuEventQuery)                      \
+  X(cuEventRecord)                     \
+  X(cuEventSynchronize)                \
+  X(cuLaunchKernel)                    \
+  X(cuMemsetD32Async)                  \
+  X(cuModuleGetFunction)               \
   X(cuModuleLoadData)
 
 namespace pooch::interpose {
@@ -114,6 +116,24 @@ class PreferredNode {
   bool changed_ = false;
 };
 
+// While some stream is captured, a thread may not call what might wait for the device unless it says that it
+// knows better. What this one does concerns streams that are not captured.
+class BesideCaptures {
+ public:
+  explicit BesideCaptures(const DriverTable& driver) : driver_(driver), needed_(any_capture()) { exchange(); }
+  ~BesideCaptures() { exchange(); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  void exchange() {
+    if (needed_) (void)driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  const DriverTable& driver_;
+  const bool needed_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
 CUmemAllocationProp properties(int ordinal) {
   CUmemAllocationProp prop = {};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -157,7 +177,7 @@ Status RealDevice::check(int status, const char* function) const {
 }
 
 // Calls a function of the table and turns its status into ours.
-#define POOCH_CALL(function, ...) check(driver_->function(__VA_ARGS__), #function)
+#define POOCH_CALL(function, ...) check((BesideCaptures(*driver_), driver_->function(__VA_ARGS__)), #function)
 
 Result<std::uint64_t> RealDevice::free_bytes() {
   std::size_t free = 0, total = 0;
@@ -274,6 +294,7 @@ Status RealDevice::wait(StreamHandle stream, EventHandle event) {
 }
 
 Result<bool> RealDevice::finished(EventHandle event) {
+  const BesideCaptures beside(*driver_);
   const CUresult status = driver_->cuEventQuery(vendor(event));
   if (status == CUDA_ERROR_NOT_READY) return false;
   if (Status s = check(status, "cuEventQuery"); !s) return s.error();
@@ -285,7 +306,7 @@ Status RealDevice::synchronize(EventHandle event) {
 }
 
 Status RealDevice::synchronize_all() {
-  return check(driver_->cuCtxSynchronize(), "cuCtxSynchronize");
+  return POOCH_CALL(cuCtxSynchronize);
 }
 
 Result<bool> RealDevice::capturing(StreamHandle stream) {

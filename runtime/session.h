@@ -34,6 +34,12 @@ struct Extent {
   std::uint64_t bytes;  // as requested
 };
 
+// An allocation that graphs keep on the device.
+struct Held {
+  Extent memory;
+  AllocationId allocation;
+};
+
 class Session {
  public:
   // `device` must outlive the session. Errors: invalid_argument (a cap below the smallest that works, …) or
@@ -70,6 +76,15 @@ class Session {
   // say so. Where the cap has no room for one, it says so once and goes on. May wait for the device.
   void pin_addresses_in(std::span<const std::byte> memory);
 
+  // --- graphs
+  // A stream is about to be captured: puts down all that would have to be asked of it later.
+  void capture_begins();
+  // What a captured call touches stays on the device from now on, until it is let go or freed; adds to `held`
+  // what is not there yet. Error out_of_memory: there is no room for it beside all else that stays. May wait
+  // for the device.
+  Status hold(std::span<const Access> accesses, std::vector<Held>& held);
+  void let_go(std::span<const Held> held);
+
   // --- queries
 
   // One comparison: is it in the arena?
@@ -105,7 +120,8 @@ class Session {
 
  private:
   struct Impl;
-  void pin(const Extent& allocation);
+  enum class Pinned : std::uint8_t { by_address, by_graph };
+  void pin(const Extent& allocation, Pinned why);
   explicit Session(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

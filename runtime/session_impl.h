@@ -88,6 +88,7 @@ struct Session::Impl {
   }
   void remove_allocation(Address base) {
     small_buffers.erase(base);
+    stays.erase(base);
     recorder.freed(base);
     const std::lock_guard leaf(allocations_mutex);
     tracker.freed(base);
@@ -155,6 +156,12 @@ struct Session::Impl {
   std::uint64_t scans = 0;
   static constexpr std::uint64_t largest_table = 2 * MiB;
   std::byte* scan_memory = nullptr;  // so much page-locked memory; nullptr: none, or somebody scans
+  // Why an allocation that lives stays on the device.
+  struct Stays {
+    bool by_address = false;  // for good
+    int graphs = 0;
+  };
+  std::map<Address, Stays> stays;
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;  // of the whole run
   std::atomic<bool> failure_reported{false}, full_reported{false}, doubt_reported{false}, pin_refused{false};
 };

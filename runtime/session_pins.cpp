@@ -12,25 +12,31 @@ void Session::pin_addresses_in(std::span<const std::byte> memory) {
     std::uint64_t word;
     std::memcpy(&word, memory.data(), sizeof word);
     if (!owns(Address{word})) continue;
-    if (const auto allocation = find(Address{word})) pin(*allocation);
+    if (const auto allocation = find(Address{word})) pin(*allocation, Pinned::by_address);
   }
 }
 
 // Brought to the device like an operand of a call that waits, and left there. In a stream of our own: the
 // legacy one waits for the program's, and must be left alone while one of those is captured.
-void Session::pin(const Extent& allocation) {
+void Session::pin(const Extent& allocation, Pinned why) {
   Impl& s = *impl_;
   {
     std::unique_lock lock(s.mutex);
     const Range* range = s.residency->find(allocation.base);
-    if (range == nullptr || range->pinned) return;
+    if (range == nullptr) return;
+    if (why == Pinned::by_address) s.stays[allocation.base].by_address = true;
+    if (range->pinned) return;
     // Memory that others use in turn cannot be kept for one.
     if (s.executor->aliased())
       if (const auto apart = s.executor->dismantle(lock); !apart)
         return s.report_failure("keeping memory on the device", apart.error());
   }
   const Access whole{allocation.base, allocation.bytes, Effect::read};
-  Call call{"memory whose address lies in device memory", OpKind::bare_launch, s.in_stream, {&whole, 1}};
+  Call call{why == Pinned::by_graph ? "memory that a CUDA graph uses"
+                                    : "memory whose address lies in device memory",
+            OpKind::bare_launch,
+            s.in_stream,
+            {&whole, 1}};
   call.blocks = true;
   call.trial = true;  // no step of the program's
   const auto stay = [&]() -> int {
@@ -48,7 +54,7 @@ void Session::pin(const Extent& allocation) {
     s.pinned_bytes += allocation.bytes;
     return 0;
   };
-  if (submit(call, stay, 1) != 0 && !s.pin_refused.exchange(true))
+  if (submit(call, stay, 1) != 0 && why == Pinned::by_address && !s.pin_refused.exchange(true))
     log::warn(
         "memory whose address lies in device memory does not fit under the cap together with what does "
         "already: a kernel that reaches it from there may fail");

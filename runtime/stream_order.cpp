@@ -73,6 +73,18 @@ Result<Mark> StreamOrder::launched(StreamIndex stream, bool exact) {
   return Mark{stream, s.last};
 }
 
+Status StreamOrder::settle() {
+  for (Stream& stream : streams_) {
+    const std::uint64_t known = stream.events.empty() ? stream.done : stream.events.back().ticket;
+    // A per-thread stream can be named by its own thread alone, a destroyed one by nobody.
+    const auto named = index_.find(key(stream.handle));
+    const bool ours = named != index_.end() && &at(named->second) == &stream;
+    if (stream.last == known || !ours) continue;
+    if (const auto event = record(stream); !event) return event.error();
+  }
+  return Done{};
+}
+
 void StreamOrder::advance(Stream& stream, std::uint64_t ticket) {
   stream.done = std::max(stream.done, ticket);
   while (!stream.events.empty() && stream.events.front().ticket <= stream.done) {

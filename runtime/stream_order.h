@@ -62,6 +62,9 @@ class StreamOrder {
   void set_eager(bool eager) { eager_ = eager; }
   bool eager() const { return eager_; }
 
+  // Records events behind all work that has none behind it, so that no question has to touch a stream later.
+  Status settle();
+
   // Later work of `waiter` follows `mark` on the device. Free where that is known to hold already.
   Status follow(StreamIndex waiter, Mark mark);
   Status follow(StreamIndex waiter, const Marks& marks);

@@ -167,13 +167,14 @@ passthrough(
 )
 
 # --- graphs
-unsupported(
-    "cudaStreamBeginCaptureToGraph cudaStreamBeginCaptureToGraph_ptsz",
-    why="capture is not followed yet: a graph's operands may be away when it runs, and the graph then fails",
-)
 seen_below(
-    with_per_thread("cudaStreamBeginCapture cudaGraphLaunch"),
-    "arrives at the driver's hook, which warns once that graphs are not followed",
+    with_per_thread(
+        """cudaStreamBeginCapture cudaStreamBeginCaptureToGraph cudaStreamEndCapture cudaGraphInstantiateWithParams
+        cudaGraphLaunch"""
+    )
+    + """ cudaGraphAddChildGraphNode cudaGraphClone cudaGraphDestroy cudaGraphExecChildGraphNodeSetParams
+    cudaGraphExecDestroy cudaGraphExecUpdate cudaGraphInstantiate cudaGraphInstantiateWithFlags""",
+    "arrives at the driver's hook: what a capture touched stays on the device as long as a graph names it",
 )
 unsupported(
     """cudaGraphAddKernelNode cudaGraphAddMemcpyNode cudaGraphAddMemcpyNode1D cudaGraphAddMemcpyNodeFromSymbol
@@ -192,26 +193,23 @@ passthrough(
     why="memory of graphs: not managed, not counted against the cap",
 )
 passthrough(
-    """cudaGraphAddChildGraphNode cudaGraphAddDependencies cudaGraphAddEmptyNode cudaGraphAddEventRecordNode
-    cudaGraphAddEventWaitNode cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode
-    cudaGraphAddHostNode cudaGraphChildGraphNodeGetGraph cudaGraphClone cudaGraphConditionalHandleCreate
-    cudaGraphCreate cudaGraphDebugDotPrint cudaGraphDestroy cudaGraphDestroyNode cudaGraphEventRecordNodeGetEvent
-    cudaGraphEventRecordNodeSetEvent cudaGraphEventWaitNodeGetEvent cudaGraphEventWaitNodeSetEvent
-    cudaGraphExecChildGraphNodeSetParams cudaGraphExecDestroy cudaGraphExecEventRecordNodeSetEvent
+    """cudaGraphAddDependencies cudaGraphAddEmptyNode cudaGraphAddEventRecordNode cudaGraphAddEventWaitNode
+    cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode cudaGraphAddHostNode
+    cudaGraphChildGraphNodeGetGraph cudaGraphConditionalHandleCreate cudaGraphCreate cudaGraphDebugDotPrint
+    cudaGraphDestroyNode cudaGraphEventRecordNodeGetEvent cudaGraphEventRecordNodeSetEvent
+    cudaGraphEventWaitNodeGetEvent cudaGraphEventWaitNodeSetEvent cudaGraphExecEventRecordNodeSetEvent
     cudaGraphExecEventWaitNodeSetEvent cudaGraphExecExternalSemaphoresSignalNodeSetParams
     cudaGraphExecExternalSemaphoresWaitNodeSetParams cudaGraphExecGetFlags cudaGraphExecHostNodeSetParams
-    cudaGraphExecUpdate cudaGraphExternalSemaphoresSignalNodeGetParams cudaGraphExternalSemaphoresSignalNodeSetParams
+    cudaGraphExternalSemaphoresSignalNodeGetParams cudaGraphExternalSemaphoresSignalNodeSetParams
     cudaGraphExternalSemaphoresWaitNodeGetParams cudaGraphExternalSemaphoresWaitNodeSetParams cudaGraphGetEdges
     cudaGraphGetNodes cudaGraphGetRootNodes cudaGraphHostNodeGetParams cudaGraphHostNodeSetParams
-    cudaGraphInstantiate cudaGraphInstantiateWithFlags cudaGraphKernelNodeGetAttribute cudaGraphKernelNodeGetParams
-    cudaGraphKernelNodeSetAttribute cudaGraphMemcpyNodeGetParams cudaGraphMemsetNodeGetParams
-    cudaGraphNodeFindInClone cudaGraphNodeGetDependencies cudaGraphNodeGetDependentNodes cudaGraphNodeGetEnabled
-    cudaGraphNodeGetType cudaGraphNodeSetEnabled cudaGraphReleaseUserObject cudaGraphRemoveDependencies
-    cudaGraphRetainUserObject cudaThreadExchangeStreamCaptureMode cudaUserObjectCreate cudaUserObjectRelease
-    cudaUserObjectRetain """
+    cudaGraphKernelNodeGetAttribute cudaGraphKernelNodeGetParams cudaGraphKernelNodeSetAttribute
+    cudaGraphMemcpyNodeGetParams cudaGraphMemsetNodeGetParams cudaGraphNodeFindInClone cudaGraphNodeGetDependencies
+    cudaGraphNodeGetDependentNodes cudaGraphNodeGetEnabled cudaGraphNodeGetType cudaGraphNodeSetEnabled
+    cudaGraphReleaseUserObject cudaGraphRemoveDependencies cudaGraphRetainUserObject
+    cudaThreadExchangeStreamCaptureMode cudaUserObjectCreate cudaUserObjectRelease cudaUserObjectRetain """
     + with_per_thread(
-        """cudaGraphInstantiateWithParams cudaGraphUpload cudaStreamEndCapture cudaStreamGetCaptureInfo
-        cudaStreamUpdateCaptureDependencies"""
+        "cudaGraphUpload cudaStreamGetCaptureInfo cudaStreamUpdateCaptureDependencies"
     ),
     why="the build of a graph: names no device memory by itself",
 )

@@ -129,10 +129,18 @@ hook("cuIpcGetMemHandle cuMemRetainAllocationHandle cuMemGetHandleForAddressRang
 hook("cuStreamDestroy_v2", where="driver_stream.cpp")
 hook(
     with_per_thread(
-        """cuLaunchHostFunc cuStreamAddCallback cuStreamWaitValue32_v2 cuStreamWaitValue64_v2 cuStreamBatchMemOp_v2
-        cuStreamBeginCapture_v2 cuStreamBeginCaptureToGraph cuStreamEndCapture cuGraphLaunch"""
+        "cuLaunchHostFunc cuStreamAddCallback cuStreamWaitValue32_v2 cuStreamWaitValue64_v2 cuStreamBatchMemOp_v2"
     ),
     where="driver_stream.cpp",
+)
+hook(
+    with_per_thread(
+        """cuStreamBeginCapture_v2 cuStreamBeginCaptureToGraph cuStreamEndCapture cuGraphLaunch
+        cuGraphInstantiateWithParams"""
+    )
+    + """ cuGraphClone cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags cuGraphExecUpdate
+    cuGraphExecUpdate_v2 cuGraphAddChildGraphNode cuGraphExecChildGraphNodeSetParams cuGraphDestroy cuGraphExecDestroy""",
+    where="driver_graph.cpp",
 )
 hook(with_per_thread("cuLaunchKernel cuLaunchKernelEx cuLaunchCooperativeKernel"), where="driver_launch.cpp")
 hook("cuModuleUnload cuLibraryUnload", where="driver_launch.cpp")
@@ -335,7 +343,7 @@ passthrough(
 # --- graphs
 unsupported(
     "cuStreamBeginCapture cuStreamBeginCapture_ptsz",
-    why="capture is not followed yet: a graph's operands may be away when it runs, and the graph then fails",
+    why="CUDA 10.0's form, not seen: a graph's operands may be away when it runs, and the graph then fails",
 )
 unsupported(
     """cuGraphAddKernelNode cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphAddNode
@@ -353,26 +361,23 @@ passthrough(
     why="memory of graphs: not managed, not counted against the cap",
 )
 passthrough(
-    """cuGraphAddChildGraphNode cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphAddEmptyNode
-    cuGraphAddEventRecordNode cuGraphAddEventWaitNode cuGraphAddExternalSemaphoresSignalNode
-    cuGraphAddExternalSemaphoresWaitNode cuGraphAddHostNode cuGraphBatchMemOpNodeGetParams
-    cuGraphChildGraphNodeGetGraph cuGraphClone cuGraphConditionalHandleCreate cuGraphCreate cuGraphDebugDotPrint
-    cuGraphDestroy cuGraphDestroyNode cuGraphEventRecordNodeGetEvent cuGraphEventRecordNodeSetEvent
-    cuGraphEventWaitNodeGetEvent cuGraphEventWaitNodeSetEvent cuGraphExecChildGraphNodeSetParams cuGraphExecDestroy
+    """cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphAddEmptyNode cuGraphAddEventRecordNode
+    cuGraphAddEventWaitNode cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode
+    cuGraphAddHostNode cuGraphBatchMemOpNodeGetParams cuGraphChildGraphNodeGetGraph cuGraphConditionalHandleCreate
+    cuGraphCreate cuGraphDebugDotPrint cuGraphDestroyNode cuGraphEventRecordNodeGetEvent
+    cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeGetEvent cuGraphEventWaitNodeSetEvent
     cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent
     cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
-    cuGraphExecGetFlags cuGraphExecHostNodeSetParams cuGraphExecUpdate cuGraphExecUpdate_v2
-    cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresSignalNodeSetParams
-    cuGraphExternalSemaphoresWaitNodeGetParams cuGraphExternalSemaphoresWaitNodeSetParams cuGraphGetEdges
-    cuGraphGetEdges_v2 cuGraphGetNodes cuGraphGetRootNodes cuGraphHostNodeGetParams cuGraphHostNodeSetParams
-    cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags cuGraphInstantiateWithParams
-    cuGraphInstantiateWithParams_ptsz cuGraphKernelNodeGetAttribute cuGraphKernelNodeGetParams
-    cuGraphKernelNodeGetParams_v2 cuGraphKernelNodeSetAttribute cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams
-    cuGraphNodeFindInClone cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes
-    cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeGetType cuGraphNodeSetEnabled
-    cuGraphReleaseUserObject cuGraphRemoveDependencies cuGraphRemoveDependencies_v2 cuGraphRetainUserObject
-    cuGraphUpload cuGraphUpload_ptsz cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain
-    cuThreadExchangeStreamCaptureMode"""
+    cuGraphExecGetFlags cuGraphExecHostNodeSetParams cuGraphExternalSemaphoresSignalNodeGetParams
+    cuGraphExternalSemaphoresSignalNodeSetParams cuGraphExternalSemaphoresWaitNodeGetParams
+    cuGraphExternalSemaphoresWaitNodeSetParams cuGraphGetEdges cuGraphGetEdges_v2 cuGraphGetNodes
+    cuGraphGetRootNodes cuGraphHostNodeGetParams cuGraphHostNodeSetParams cuGraphKernelNodeGetAttribute
+    cuGraphKernelNodeGetParams cuGraphKernelNodeGetParams_v2 cuGraphKernelNodeSetAttribute
+    cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams cuGraphNodeFindInClone cuGraphNodeGetDependencies
+    cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled
+    cuGraphNodeGetType cuGraphNodeSetEnabled cuGraphReleaseUserObject cuGraphRemoveDependencies
+    cuGraphRemoveDependencies_v2 cuGraphRetainUserObject cuGraphUpload cuGraphUpload_ptsz cuUserObjectCreate
+    cuUserObjectRelease cuUserObjectRetain cuThreadExchangeStreamCaptureMode"""
     + " "
     + with_per_thread(
         """cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v3

@@ -140,6 +140,9 @@ FAKE CUresult cuStreamEndCapture(CUstream, CUgraph* graph) {
   captured = nullptr;
   return *graph = nullptr, CUDA_SUCCESS;
 }
+FAKE CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) {
+  return CUDA_SUCCESS;
+}
 FAKE CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned int) {
   return CUDA_SUCCESS;
 }

@@ -78,6 +78,11 @@ bool Session::relieve_device(std::uint64_t) {
 }
 void Session::pass_through_freed(Address) {}
 
+void Session::capture_begins() {}
+Status Session::hold(std::span<const Access>, std::vector<Held>&) {
+  return Done{};
+}
+void Session::let_go(std::span<const Held>) {}
 bool Session::owns(Address address) const {
   return find(address).has_value();
 }

@@ -1,0 +1,282 @@
+// Capture and graphs. A captured call does not happen: what it touches is brought to the device and stays
+// there, because a graph knows its memory by place. It stays as long as any graph names it, be it as it was
+// captured, a copy, or one that can run. A launch is then an op that may read and write all of that.
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "core/log.h"
+#include "interpose/call_builder.h"
+#include "interpose/capture.h"
+#include "interpose/driver_api.h"
+#include "interpose/libraries.h"
+#include "interpose/process.h"
+
+using namespace pooch;
+using namespace pooch::interpose;
+
+namespace {
+
+POOCH_REAL(cuda, cuStreamIsCapturing);
+POOCH_REAL(cuda, cuStreamGetCaptureInfo_v2);
+
+// What one capture touched.
+class CaptureMemory {
+ public:
+  explicit CaptureMemory(runtime::Session& session) : session_(session) {}
+  ~CaptureMemory() { session_.let_go(held_); }
+  CaptureMemory(const CaptureMemory&) = delete;
+  CaptureMemory& operator=(const CaptureMemory&) = delete;
+
+  Status hold(std::span<const Access> accesses) {
+    const std::lock_guard lock(mutex_);  // the streams of a capture may be several threads'
+    return session_.hold(accesses, held_);
+  }
+  const std::vector<runtime::Held>& held() const { return held_; }  // once the capture has ended
+
+ private:
+  runtime::Session& session_;
+  std::mutex mutex_;
+  std::vector<runtime::Held> held_;
+};
+using Memories = std::vector<std::shared_ptr<CaptureMemory>>;
+
+struct Graphs {
+  std::mutex mutex;                // a leaf
+  std::set<StreamHandle> streams;  // in which capture was begun and has not been ended
+  std::map<cuuint64_t, std::shared_ptr<CaptureMemory>> captures;  // by the driver's number
+  std::map<const void*, Memories> memories;                       // by CUgraph or CUgraphExec
+};
+Graphs& graphs() {
+  static auto* const one = new Graphs;  // never destroyed, like all that hooks use
+  return *one;
+}
+
+bool is_capturing(const Scope& scope, StreamHandle stream) {
+  auto* const ask = real_cuStreamIsCapturing.get(scope);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  // The legacy stream answers with an error while another stream captures; it does not capture itself.
+  return ask != nullptr && ask(reinterpret_cast<CUstream>(stream), &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// The driver's number of the capture that the stream is part of; 0: of none that goes on.
+cuuint64_t capture_number(const Scope& scope, StreamHandle stream) {
+  auto* const ask = real_cuStreamGetCaptureInfo_v2.get_if_present(scope);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t number = 0;
+  if (ask == nullptr ||
+      ask(reinterpret_cast<CUstream>(stream), &status, &number, nullptr, nullptr, nullptr) != CUDA_SUCCESS)
+    return 0;
+  return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? number : 0;
+}
+
+// After a call that begins or ends capture in `stream`, whatever became of it.
+void note_capture(const Scope& scope, StreamHandle stream) {
+  const bool now = is_capturing(scope, stream);
+  const std::lock_guard lock(graphs().mutex);
+  if (now) {
+    graphs().streams.insert(stream);
+  } else {
+    graphs().streams.erase(stream);
+  }
+  set_captures(graphs().streams.size());
+}
+
+template <class RealCall>
+CUresult begin_capture(const Scope& scope, StreamHandle stream, RealCall&& real) {
+  // Ahead of the call: in a captured stream there is nothing to be asked.
+  if (runtime::Session* const session = session_for_driver_call(scope)) session->capture_begins();
+  const CUresult status = real();
+  note_capture(scope, stream);
+  return status;
+}
+
+template <class RealCall>
+CUresult end_capture(const Scope& scope, StreamHandle stream, CUgraph* graph, RealCall&& real) {
+  const cuuint64_t number = capture_number(scope, stream);
+  const CUresult status = real();
+  std::shared_ptr<CaptureMemory> memory;  // let go outside of the mutex, where the capture failed
+  {
+    const std::lock_guard lock(graphs().mutex);
+    if (const auto found = graphs().captures.find(number); found != graphs().captures.end()) {
+      memory = std::move(found->second);
+      graphs().captures.erase(found);
+    }
+    if (status == CUDA_SUCCESS && graph != nullptr && *graph != nullptr) {
+      Memories& named = graphs().memories[*graph];
+      if (memory != nullptr) named.push_back(memory);
+    }
+  }
+  note_capture(scope, stream);
+  return status;
+}
+
+Memories memories_of(const void* graph) {
+  const std::lock_guard lock(graphs().mutex);
+  const auto found = graphs().memories.find(graph);
+  return found == graphs().memories.end() ? Memories{} : found->second;
+}
+
+// `copy` holds, or can run, what `original` does; `instead` of what it did before.
+void copied(const void* copy, const void* original, bool instead) {
+  Memories gone;
+  const std::lock_guard lock(graphs().mutex);
+  const auto found = graphs().memories.find(original);
+  if (found == graphs().memories.end()) return;
+  const Memories from = found->second;
+  Memories& to = graphs().memories[copy];
+  if (instead) gone = std::exchange(to, {});
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+void destroyed(const void* graph) {
+  Memories gone;  // let go outside of the mutex
+  const std::lock_guard lock(graphs().mutex);
+  if (const auto found = graphs().memories.find(graph); found != graphs().memories.end()) {
+    gone = std::move(found->second);
+    graphs().memories.erase(found);
+  }
+}
+
+bool known(const void* graph) {
+  const std::lock_guard lock(graphs().mutex);
+  return graphs().memories.contains(graph);
+}
+
+void warn_of_graph() {
+  static std::atomic<bool> reported{false};
+  if (reported.exchange(true)) return;
+  log::warn(
+      "a CUDA graph that was not captured passes through: operands of its nodes that are away when it runs "
+      "make it "
+      "fail");
+}
+
+template <class RealCall>
+CUresult launch_graph(const Scope& scope, CUgraphExec exec, StreamHandle stream, RealCall&& real) {
+  runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
+  if (session == nullptr) return real();
+  if (!known(exec)) warn_of_graph();
+  CallBuilder call(scope, *session, "cuGraphLaunch", OpKind::bare_launch, stream);
+  for (const auto& memory : memories_of(exec))
+    for (const runtime::Held& one : memory->held())
+      call.add(one.memory.base, Extent(one.memory.bytes), Effect::read_write);
+  return call.submit(CUDA_ERROR_OUT_OF_MEMORY, real);
+}
+
+}  // namespace
+
+namespace pooch::interpose {
+
+bool captured(const Scope& scope, StreamHandle stream) {
+  return any_capture() && is_capturing(scope, stream);
+}
+
+void forget_capture(StreamHandle stream) {
+  const std::lock_guard lock(graphs().mutex);
+  graphs().streams.erase(stream);
+  set_captures(graphs().streams.size());
+}
+
+bool hold_captured(const Scope& scope, runtime::Session& session, const char* function, StreamHandle stream,
+                   std::span<const Access> accesses) {
+  const cuuint64_t number = capture_number(scope, stream);
+  if (number == 0) return true;  // no graph will come of it
+  std::shared_ptr<CaptureMemory> memory;
+  {
+    const std::lock_guard lock(graphs().mutex);
+    auto& all = graphs().captures[number];
+    if (all == nullptr) all = std::make_shared<CaptureMemory>(session);
+    memory = all;
+  }
+  const Status held = memory->hold(accesses);
+  if (!held) log::error("{}: {}", function, held.error().message);
+  return static_cast<bool>(held);
+}
+
+}  // namespace pooch::interpose
+
+// `body` makes the call: `launch` is the real function with its arguments.
+#define POOCH_GRAPH(function, parameters, arguments, ...)             \
+  namespace {                                                         \
+  POOCH_REAL(cuda, function);                                         \
+  }                                                                   \
+  POOCH_EXPORT CUresult function parameters {                         \
+    const Scope scope;                                                \
+    auto* const real = real_##function.get(scope);                    \
+    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED; \
+    const auto launch = [&] { return real arguments; };               \
+    __VA_ARGS__                                                       \
+  }
+// The same for both meanings of stream 0: `stream` is what it is.
+#define POOCH_GRAPH_BOTH(function, parameters, arguments, ...)                          \
+  POOCH_GRAPH(function, parameters, arguments,                                          \
+              const StreamHandle stream = stream_of(hStream, StreamHandle::legacy);     \
+              __VA_ARGS__)                                                              \
+  POOCH_GRAPH(function##_ptsz, parameters, arguments,                                   \
+              const StreamHandle stream = stream_of(hStream, StreamHandle::per_thread); \
+              __VA_ARGS__)
+
+POOCH_GRAPH_BOTH(cuStreamBeginCapture_v2, (CUstream hStream, CUstreamCaptureMode mode), (hStream, mode),
+                 return begin_capture(scope, stream, launch);)
+POOCH_GRAPH_BOTH(cuStreamBeginCaptureToGraph,
+                 (CUstream hStream, CUgraph hGraph, const CUgraphNode* dependencies,
+                  const CUgraphEdgeData* dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
+                 (hStream, hGraph, dependencies, dependencyData, numDependencies, mode),
+                 return begin_capture(scope, stream, launch);)
+POOCH_GRAPH_BOTH(cuStreamEndCapture, (CUstream hStream, CUgraph* phGraph), (hStream, phGraph),
+                 return end_capture(scope, stream, phGraph, launch);)
+POOCH_GRAPH_BOTH(cuGraphLaunch, (CUgraphExec hGraphExec, CUstream hStream), (hGraphExec, hStream),
+                 return launch_graph(scope, hGraphExec, stream, launch);)
+
+// A function that succeeds puts what `from` does into `to` as well.
+#define POOCH_GRAPH_COPY(function, parameters, arguments, to, from, instead)     \
+  POOCH_GRAPH(function, parameters, arguments, const CUresult status = launch(); \
+              if (status == CUDA_SUCCESS) copied(to, from, instead); return status;)
+
+POOCH_GRAPH_COPY(cuGraphClone, (CUgraph * phGraphClone, CUgraph originalGraph), (phGraphClone, originalGraph),
+                 *phGraphClone, originalGraph, false)
+POOCH_GRAPH_COPY(cuGraphInstantiate,
+                 (CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode, char* logBuffer,
+                  size_t bufferSize),
+                 (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), *phGraphExec, hGraph, false)
+POOCH_GRAPH_COPY(cuGraphInstantiate_v2,
+                 (CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode, char* logBuffer,
+                  size_t bufferSize),
+                 (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), *phGraphExec, hGraph, false)
+POOCH_GRAPH_COPY(cuGraphInstantiateWithFlags,
+                 (CUgraphExec * phGraphExec, CUgraph hGraph, unsigned long long flags),
+                 (phGraphExec, hGraph, flags), *phGraphExec, hGraph, false)
+POOCH_GRAPH_COPY(cuGraphInstantiateWithParams,
+                 (CUgraphExec * phGraphExec, CUgraph hGraph,
+                  CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams),
+                 (phGraphExec, hGraph, instantiateParams), *phGraphExec, hGraph, false)
+POOCH_GRAPH_COPY(cuGraphInstantiateWithParams_ptsz,
+                 (CUgraphExec * phGraphExec, CUgraph hGraph,
+                  CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams),
+                 (phGraphExec, hGraph, instantiateParams), *phGraphExec, hGraph, false)
+POOCH_GRAPH_COPY(cuGraphExecUpdate,
+                 (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode* hErrorNode_out,
+                  CUgraphExecUpdateResult* updateResult_out),
+                 (hGraphExec, hGraph, hErrorNode_out, updateResult_out), hGraphExec, hGraph, true)
+POOCH_GRAPH_COPY(cuGraphExecUpdate_v2,
+                 (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo* resultInfo),
+                 (hGraphExec, hGraph, resultInfo), hGraphExec, hGraph, true)
+POOCH_GRAPH_COPY(cuGraphAddChildGraphNode,
+                 (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                  size_t numDependencies, CUgraph childGraph),
+                 (phGraphNode, hGraph, dependencies, numDependencies, childGraph), hGraph, childGraph, false)
+POOCH_GRAPH_COPY(cuGraphExecChildGraphNodeSetParams,
+                 (CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph),
+                 (hGraphExec, hNode, childGraph), hGraphExec, childGraph, false)
+
+// Ahead of the call: afterwards the handle may mean another graph. The session itself waits for work that
+// runs.
+POOCH_GRAPH(cuGraphDestroy, (CUgraph hGraph), (hGraph), destroyed(hGraph); return launch();)
+POOCH_GRAPH(cuGraphExecDestroy, (CUgraphExec hGraphExec), (hGraphExec), destroyed(hGraphExec);
+            return launch();)
