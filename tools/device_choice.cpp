@@ -13,7 +13,7 @@ namespace pooch::tools {
 namespace {
 
 constexpr std::string_view prefix = "soft:";
-constexpr std::string_view memory_key = "memory=";
+constexpr std::string_view memory_key = "memory=", devices_key = "devices=";
 // Last to first. The driver is no program's own.
 constexpr std::string_view preloaded[] = {"libsoftgpu_absent.so.1", "libcupti.so.13",  "libcudnn.so.9",
                                           "libcublasLt.so.13",      "libcublas.so.13", "libcudart.so.13"};
@@ -46,6 +46,7 @@ Error bad_device(std::string_view text, std::string_view why) {
 std::string SoftDevice::to_string() const {
   std::string text = model + ":" + mode;
   if (memory) text += fmt::format(":{}{}", memory_key, *memory);
+  if (devices != 1) text += fmt::format(":{}{}", devices_key, devices);
   return text;
 }
 
@@ -70,7 +71,7 @@ Result<std::optional<SoftDevice>> parse_device(std::string_view text,
                                                const std::filesystem::path& softgpu_folder) {
   if (text == "real") return std::optional<SoftDevice>{};
   if (!text.starts_with(prefix)) {
-    return bad_device(text, "accepted are real and soft:MODEL[:compute|timing][:memory=SIZE]");
+    return bad_device(text, "accepted are real and soft:MODEL[:compute|timing][:memory=SIZE][:devices=N]");
   }
   const std::vector<std::string_view> parts = split(text.substr(prefix.size()));
   SoftDevice device;
@@ -88,8 +89,14 @@ Result<std::optional<SoftDevice>> parse_device(std::string_view text,
       if (!bytes) return bad_device(text, bytes.error().message);
       if (*bytes == 0) return bad_device(text, "memory: accepted are sizes above 0");
       device.memory = *bytes;
+    } else if (parts[i].starts_with(devices_key)) {
+      const std::string_view number = parts[i].substr(devices_key.size());
+      if (number.size() != 1 || number[0] < '1' || number[0] > '8')
+        return bad_device(text, "devices: accepted are 1 to 8");
+      device.devices = number[0] - '0';
     } else {
-      return bad_device(text, fmt::format("'{}': accepted are compute, timing and memory=SIZE", parts[i]));
+      return bad_device(
+          text, fmt::format("'{}': accepted are compute, timing, memory=SIZE and devices=N", parts[i]));
     }
   }
   return std::optional<SoftDevice>{device};

@@ -48,7 +48,7 @@ std::string summary_text(const Summary& s) {
 namespace {
 
 bool is_of_a_process(const std::string& folder) {
-  return folder.starts_with("rank-") || folder.starts_with("process-");
+  return folder.starts_with("rank-") || folder.starts_with("process-") || folder.starts_with("device-");
 }
 
 // What to say where nobody left a summary.

@@ -43,7 +43,7 @@ class Call {
   bool noted = false;  // for a profiler, at its end
   Nanoseconds began = 0;
 
-  Memory::Caller caller() const { return {name, number, context}; }
+  Memory::Caller caller() const { return {name, number, context, context != nullptr ? context->device : 0}; }
   Access host_access() const { return m->scheduler.host_access(name, number); }
   Work work() const;
   // What is noted of its work while a profiler listens.

@@ -18,8 +18,8 @@ Context* find(Machine& m, CUcontext context) {
 CUresult create(const char* name, CUcontext* out, unsigned flags, CUdevice device) {
   SOFTGPU_CALL(name, needs_driver, &Model::context);
   if (out == nullptr || (flags & ~CU_CTX_FLAGS_MASK) != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  Context* const context = m.create_context(flags, false);
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
+  Context* const context = m.create_context(device, flags, false);
   context_stack().push_back(context);
   *out = handle(context);
   return CUDA_SUCCESS;
@@ -55,25 +55,28 @@ CUresult pop(const char* name, CUcontext* out) {
 
 CUresult release_primary(const char* name, CUdevice device) {
   SOFTGPU_CALL(name, needs_driver | even_after_error);
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  if (m.primary == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--m.primary->retained == 0) m.destroy_context(call.lock, m.primary, call.name, call.number);
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
+  Context* const primary = m.primaries[static_cast<std::size_t>(device)].context;
+  if (primary == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--primary->retained == 0) m.destroy_context(call.lock, primary, call.name, call.number);
   return CUDA_SUCCESS;
 }
 
 CUresult reset_primary(const char* name, CUdevice device) {
   SOFTGPU_CALL(name, needs_driver | even_after_error);
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  if (m.primary != nullptr) m.destroy_context(call.lock, m.primary, call.name, call.number);
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
+  Context* const primary = m.primaries[static_cast<std::size_t>(device)].context;
+  if (primary != nullptr) m.destroy_context(call.lock, primary, call.name, call.number);
   return CUDA_SUCCESS;
 }
 
 CUresult set_primary_flags(const char* name, CUdevice device, unsigned flags) {
   SOFTGPU_CALL(name, needs_driver);
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
   if ((flags & ~CU_CTX_FLAGS_MASK) != 0) return CUDA_ERROR_INVALID_VALUE;
-  m.primary_flags = flags;
-  if (m.primary != nullptr) m.primary->flags = flags;
+  Machine::Primary& primary = m.primaries[static_cast<std::size_t>(device)];
+  primary.flags = flags;
+  if (primary.context != nullptr) primary.context->flags = flags;
   return CUDA_SUCCESS;
 }
 
@@ -90,13 +93,14 @@ CUresult synchronize(const char* name, CUcontext which) {
 SOFTGPU_EXPORT(cuDevicePrimaryCtxRetain)(CUcontext* out, CUdevice device) {
   SOFTGPU_CALL(__func__, needs_driver);
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  if (m.primary == nullptr) {
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
+  Machine::Primary& primary = m.primaries[static_cast<std::size_t>(device)];
+  if (primary.context == nullptr) {
     m.scheduler.now += m.model().context;
-    m.primary = m.create_context(m.primary_flags, true);
+    primary.context = m.create_context(device, primary.flags, true);
   }
-  ++m.primary->retained;
-  *out = handle(m.primary);
+  ++primary.context->retained;
+  *out = handle(primary.context);
   return CUDA_SUCCESS;
 }
 
@@ -121,10 +125,10 @@ SOFTGPU_EXPORT(cuDevicePrimaryCtxSetFlags_v2)(CUdevice device, unsigned flags) {
 
 SOFTGPU_EXPORT(cuDevicePrimaryCtxGetState)(CUdevice device, unsigned* flags, int* active) {
   SOFTGPU_CALL(__func__, needs_driver | even_after_error);
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *flags = m.primary_flags;
-  *active = m.primary != nullptr;
+  *flags = m.primaries[static_cast<std::size_t>(device)].flags;
+  *active = m.primaries[static_cast<std::size_t>(device)].context != nullptr;
   return CUDA_SUCCESS;
 }
 
@@ -188,15 +192,16 @@ SOFTGPU_EXPORT(cuCtxGetCurrent)(CUcontext* out) {
 SOFTGPU_EXPORT(cuCtxGetDevice)(CUdevice* device) {
   SOFTGPU_CALL(__func__, needs_context | even_after_error);
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *device = 0;
+  *device = call.context->device;
   return CUDA_SUCCESS;
 }
 
 SOFTGPU_EXPORT(cuCtxGetDevice_v2)(CUdevice* device, CUcontext which) {
   SOFTGPU_CALL(__func__, (which == nullptr ? needs_context : needs_driver) | even_after_error);
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (which != nullptr && find(m, which) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  *device = 0;
+  const Context* const context = which == nullptr ? call.context : find(m, which);
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *device = context->device;
   return CUDA_SUCCESS;
 }
 

@@ -11,14 +11,19 @@ namespace {
 
 constexpr int driver_version = 13000;
 
+std::string bus_id(CUdevice device) {
+  return fmt::format("0000:{:02x}:00.0", device + 1);
+}
+
 CUresult uuid_of(CUuuid* uuid, CUdevice device, const char* name) {
   SOFTGPU_CALL(name, needs_driver | even_after_error);
   if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
   // Stable per model: FNV-1a over its id.
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : m.model().id) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   std::memcpy(uuid->bytes, "softgpu\0", 8);
+  uuid->bytes[7] = static_cast<char>(device);
   std::memcpy(uuid->bytes + 8, &hash, 8);
   return CUDA_SUCCESS;
 }
@@ -88,7 +93,6 @@ int constant_attribute(CUdevice_attribute attribute) {
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
     case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO:
       return 2;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
@@ -130,22 +134,22 @@ SOFTGPU_EXPORT(cuDriverGetVersion)(int* version) {
 SOFTGPU_EXPORT(cuDeviceGet)(CUdevice* device, int ordinal) {
   SOFTGPU_CALL(__func__, needs_driver | even_after_error);
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (ordinal != 0) return CUDA_ERROR_INVALID_DEVICE;
-  *device = 0;
+  if (!m.has(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
   return CUDA_SUCCESS;
 }
 
 SOFTGPU_EXPORT(cuDeviceGetCount)(int* count) {
   SOFTGPU_CALL(__func__, needs_driver | even_after_error);
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *count = 1;
+  *count = m.choice.devices;
   return CUDA_SUCCESS;
 }
 
 SOFTGPU_EXPORT(cuDeviceGetName)(char* name, int length, CUdevice device) {
   SOFTGPU_CALL(__func__, needs_driver | even_after_error);
   if (name == nullptr || length <= 0) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
   std::strncpy(name, m.model().name.c_str(), static_cast<std::size_t>(length) - 1);
   name[length - 1] = '\0';
   return CUDA_SUCCESS;
@@ -160,9 +164,9 @@ SOFTGPU_EXPORT(cuDeviceGetUuid_v2)(CUuuid* uuid, CUdevice device) {
 
 SOFTGPU_EXPORT(cuDeviceGetPCIBusId)(char* id, int length, CUdevice device) {
   SOFTGPU_CALL(__func__, needs_driver | even_after_error);
-  const std::string text = "0000:01:00.0";
+  const std::string text = bus_id(device);
   if (id == nullptr || length <= static_cast<int>(text.size())) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
   std::strcpy(id, text.c_str());
   return CUDA_SUCCESS;
 }
@@ -170,9 +174,10 @@ SOFTGPU_EXPORT(cuDeviceGetPCIBusId)(char* id, int length, CUdevice device) {
 SOFTGPU_EXPORT(cuDeviceGetByPCIBusId)(CUdevice* device, const char* id) {
   SOFTGPU_CALL(__func__, needs_driver | even_after_error);
   if (device == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  for (const char* known : {"0000:01:00.0", "0000:01:00", "01:00.0"}) {
-    if (std::strcmp(id, known) != 0) continue;
-    *device = 0;
+  for (int each = 0; each < m.choice.devices; ++each) {
+    const std::string whole = bus_id(each);
+    if (whole != id && whole.substr(0, 10) != id && whole.substr(5) != id) continue;
+    *device = each;
     return CUDA_SUCCESS;
   }
   return CUDA_ERROR_INVALID_DEVICE;
@@ -181,7 +186,7 @@ SOFTGPU_EXPORT(cuDeviceGetByPCIBusId)(CUdevice* device, const char* id) {
 SOFTGPU_EXPORT(cuDeviceTotalMem_v2)(size_t* bytes, CUdevice device) {
   SOFTGPU_CALL(__func__, needs_driver | even_after_error);
   if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
   *bytes = m.physical.capacity() + m.model().context_bytes;
   return CUDA_SUCCESS;
 }
@@ -190,15 +195,19 @@ SOFTGPU_EXPORT(cuDeviceGetAttribute)(int* value, CUdevice_attribute attribute, C
   SOFTGPU_CALL(__func__, needs_driver | even_after_error);
   if (value == nullptr || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
     return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  if (!from_model(m.model(), attribute, *value)) *value = constant_attribute(attribute);
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) {
+    *value = device + 1;
+  } else if (!from_model(m.model(), attribute, *value)) {
+    *value = constant_attribute(attribute);
+  }
   return CUDA_SUCCESS;
 }
 
 SOFTGPU_EXPORT(cuDeviceComputeCapability)(int* major, int* minor, CUdevice device) {
   SOFTGPU_CALL(__func__, needs_driver | even_after_error);
   if (major == nullptr || minor == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
   *major = m.model().compute_major;
   *minor = m.model().compute_minor;
   return CUDA_SUCCESS;
@@ -207,7 +216,7 @@ SOFTGPU_EXPORT(cuDeviceComputeCapability)(int* major, int* minor, CUdevice devic
 SOFTGPU_EXPORT(cuDeviceCanAccessPeer)(int* can, CUdevice device, CUdevice peer) {
   SOFTGPU_CALL(__func__, needs_driver | even_after_error);
   if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0 || peer != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!m.has(device) || !m.has(peer)) return CUDA_ERROR_INVALID_DEVICE;
   *can = 0;
   return CUDA_SUCCESS;
 }

@@ -125,6 +125,11 @@ CUresult count(const char* name, Library* library, unsigned* out) {
   return CUDA_SUCCESS;
 }
 
+bool known_device(CUdevice device) {
+  const Machine* const m = machine();
+  return m != nullptr && m->has(device);
+}
+
 }  // namespace
 
 SOFTGPU_EXPORT(cuLibraryLoadData)
@@ -210,14 +215,15 @@ SOFTGPU_EXPORT(cuFuncGetAttribute)(int* out, CUfunction_attribute attribute, CUf
 }
 SOFTGPU_EXPORT(cuKernelGetAttribute)
 (int* out, CUfunction_attribute attribute, CUkernel kernel, CUdevice device) {
-  return device != 0 ? CUDA_ERROR_INVALID_DEVICE : get_attribute(__func__, out, attribute, kernel);
+  return !known_device(device) ? CUDA_ERROR_INVALID_DEVICE : get_attribute(__func__, out, attribute, kernel);
 }
 SOFTGPU_EXPORT(cuFuncSetAttribute)(CUfunction function, CUfunction_attribute attribute, int value) {
   return set_attribute(__func__, function, attribute, value);
 }
 SOFTGPU_EXPORT(cuKernelSetAttribute)
 (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
-  return device != 0 ? CUDA_ERROR_INVALID_DEVICE : set_attribute(__func__, kernel, attribute, value);
+  return !known_device(device) ? CUDA_ERROR_INVALID_DEVICE
+                               : set_attribute(__func__, kernel, attribute, value);
 }
 
 SOFTGPU_EXPORT(cuFuncGetModule)(CUmodule* out, CUfunction function) {

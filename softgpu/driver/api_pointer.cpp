@@ -41,7 +41,9 @@ CUresult answer(Machine& m, Context* current, const Found& f, CUpointer_attribut
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return put<unsigned long long>(out, device ? f.object->id : (std::uint64_t{1} << 63) | f.pinned->id);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return put<int>(out, 0);
+      return put<int>(out, device               ? m.physical.device_of(f.object->extents.front().offset)
+                           : current != nullptr ? current->device
+                                                : 0);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       return put<unsigned char>(out, device && f.object->kind == ObjectKind::allocation);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
@@ -66,7 +68,6 @@ CUresult answer(Machine& m, Context* current, const Found& f, CUpointer_attribut
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
   }
-  (void)m;
 }
 
 std::size_t width(CUpointer_attribute attribute) {

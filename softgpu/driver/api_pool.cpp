@@ -14,7 +14,7 @@ CUresult allocate(const char* name, bool per_thread, CUdeviceptr* out, std::size
   SOFTGPU_CALL(name, needs_context, &Model::pool);
   const StreamPtr stream = m.stream(in, per_thread, call.context);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (pool == nullptr) pool = m.memory.current_pool();
+  if (pool == nullptr) pool = m.memory.current_pool(call.context->device);
   return m.memory.allocate_async(call.lock, call.caller(), bytes, *pool, stream, out);
 }
 
@@ -88,8 +88,8 @@ CUresult attribute(Pool& pool, CUmemPool_attribute which, void* value, bool writ
 CUresult pool_of(const char* name, CUmemoryPool* out, CUdevice device, bool current) {
   SOFTGPU_CALL(name, needs_driver);
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  *out = handle(current ? m.memory.current_pool() : &m.memory.default_pool());
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *out = handle(current ? m.memory.current_pool(device) : &m.memory.default_pool(device));
   return CUDA_SUCCESS;
 }
 
@@ -138,10 +138,11 @@ SOFTGPU_EXPORT(cuMemGetMemPool)(CUmemoryPool* out, CUmemLocation* location, CUme
 
 SOFTGPU_EXPORT(cuDeviceSetMemPool)(CUdevice device, CUmemoryPool which) {
   SOFTGPU_CALL(__func__, needs_driver);
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
   Pool* const pool = m.memory.find_pool(which);
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  m.memory.set_current_pool(pool);
+  if (pool->device() != device) return CUDA_ERROR_INVALID_VALUE;
+  m.memory.current_pool(device) = pool;
   return CUDA_SUCCESS;
 }
 
@@ -151,7 +152,7 @@ SOFTGPU_EXPORT(cuMemPoolCreate)(CUmemoryPool* out, const CUmemPoolProps* props) 
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  if (props->location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!m.has(props->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   *out = handle(m.memory.create_pool(*props));
   return CUDA_SUCCESS;
@@ -187,7 +188,7 @@ SOFTGPU_EXPORT(cuMemPoolSetAccess)(CUmemoryPool which, const CUmemAccessDesc* de
   SOFTGPU_CALL(__func__, needs_driver);
   if (m.memory.find_pool(which) == nullptr || descriptors == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
-    if (descriptors[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || descriptors[i].location.id != 0) {
+    if (descriptors[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !m.has(descriptors[i].location.id)) {
       return CUDA_ERROR_INVALID_DEVICE;
     }
     // The device that owns the memory cannot be shut out.
@@ -200,7 +201,7 @@ SOFTGPU_EXPORT(cuMemPoolGetAccess)(CUmemAccess_flags* flags, CUmemoryPool which,
   SOFTGPU_CALL(__func__, needs_driver);
   if (flags == nullptr || location == nullptr || m.memory.find_pool(which) == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !m.has(location->id)) return CUDA_ERROR_INVALID_DEVICE;
   *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return CUDA_SUCCESS;
 }

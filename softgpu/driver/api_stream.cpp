@@ -193,7 +193,7 @@ CUresult get_id(const char* name, bool per_thread, CUstream which, unsigned long
 CUresult get_device(const char* name, bool per_thread, CUstream which, CUdevice* device) {
   SOFTGPU_STREAM_CALL(name, per_thread, nullptr);
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *device = 0;
+  *device = stream->device;
   return CUDA_SUCCESS;
 }
 

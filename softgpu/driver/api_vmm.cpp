@@ -5,11 +5,11 @@ using namespace softgpu;
 
 namespace {
 
-CUresult check(const CUmemAllocationProp* prop) {
+CUresult check(const Machine& m, const CUmemAllocationProp* prop) {
   if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   // No host memory at device addresses: attribute 141 says so.
   if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  if (prop->location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!m.has(prop->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   return CUDA_SUCCESS;
 }
@@ -23,7 +23,7 @@ SOFTGPU_EXPORT(cuMemGetAllocationGranularity)
       (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (const CUresult bad = check(prop); bad != CUDA_SUCCESS) return bad;
+  if (const CUresult bad = check(m, prop); bad != CUDA_SUCCESS) return bad;
   *out = granule;
   return CUDA_SUCCESS;
 }
@@ -51,7 +51,7 @@ SOFTGPU_EXPORT(cuMemCreate)
   SOFTGPU_CALL(__func__, needs_driver, &Model::create);
   ++m.statistics.vmm_calls;
   if (out == nullptr || bytes == 0 || bytes % granule != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult bad = check(prop); bad != CUDA_SUCCESS) return bad;
+  if (const CUresult bad = check(m, prop); bad != CUDA_SUCCESS) return bad;
   return m.memory.create(call.lock, call.caller(), bytes, *prop, out);
 }
 
@@ -83,7 +83,7 @@ SOFTGPU_EXPORT(cuMemSetAccess)
   for (size_t i = 0; i < count; ++i) {
     const CUmemAccessDesc& d = descriptors[i];
     if (d.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-    if (d.location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (!m.has(d.location.id)) return CUDA_ERROR_INVALID_DEVICE;
     if (d.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && d.flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
         d.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
       return CUDA_ERROR_INVALID_VALUE;
@@ -98,7 +98,7 @@ SOFTGPU_EXPORT(cuMemGetAccess)
 (unsigned long long* flags, const CUmemLocation* location, CUdeviceptr address) {
   SOFTGPU_CALL(__func__, needs_driver);
   if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !m.has(location->id)) return CUDA_ERROR_INVALID_DEVICE;
   const Object* object = m.addresses.find(address);
   if (object == nullptr || object->kind != ObjectKind::mapping) return CUDA_ERROR_INVALID_VALUE;
   *flags = object->writable   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE

@@ -130,7 +130,18 @@ bool Checker::write_touch(std::uint64_t address, std::uint64_t bytes, const Acce
   return true;
 }
 
+// No device here is another's peer: a kernel reaches the memory of its own.
+bool Checker::within_reach(const std::vector<Touch>& touches, const Access& by) {
+  for (const Touch& touch : touches) {
+    const Object* const object = addresses_.find(touch.address);
+    if (object == nullptr || physical_.device_of(object->extents.front().offset) == by.device) continue;
+    return report({"other-device", {}, "", touch.address, touch.address + touch.bytes}, "touches", by, true);
+  }
+  return true;
+}
+
 bool Checker::kernel(const std::vector<Touch>& touches, const Access& by, const VectorClock& clock) {
+  if (!within_reach(touches, by)) return false;
   for (const Touch& touch : touches) {
     if (touch.kind == TouchKind::unknown) content_known_ = false;
     if (touch.bytes > 0 && touch.kind != TouchKind::write && !read_touch(touch, by, clock)) return false;

@@ -57,6 +57,7 @@ class Checker {
   };
   bool resolve(std::uint64_t address, std::uint64_t bytes, bool write, std::vector<Span>& out, Fault& fault);
   Fault fault_at(std::uint64_t address, std::uint64_t end, const Object* before);
+  bool within_reach(const std::vector<Touch>& touches, const Access& by);
   bool report(const Fault& fault, const char* verb, const Access& by, bool fatal);
   bool race(const Span& span, const Conflict& conflict, const char* verb, const Access& by);
   bool note(const Span& span, bool write, const Access& by, const VectorClock& clock);

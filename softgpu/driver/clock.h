@@ -22,6 +22,7 @@ struct Access {
   std::uint64_t epoch = 0;     // the agent's own count; 0: nobody
   AgentId agent = host_agent;
   std::uint32_t stream = 0;  // the stream's public id; 0 for the host
+  int device = 0;            // the stream's
 
   explicit operator bool() const { return epoch != 0; }
   friend bool operator==(const Access& a, const Access& b) {

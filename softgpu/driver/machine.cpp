@@ -57,10 +57,11 @@ Machine::Machine(const Choice& chosen, std::optional<std::uint64_t> seed)
       cost(choice.model),
       host(choice.model.host_bytes),
       guard(host),
-      physical(choice.model.memory_bytes, chosen.mode == Mode::compute),
+      physical(choice.model.memory_bytes, chosen.devices, chosen.mode == Mode::compute),
       checker(addresses, host, physical, violations),
       scheduler(choice.model, checker, guard, violations, seed),
-      memory(addresses, physical, checker, scheduler, violations) {}
+      memory(addresses, physical, checker, scheduler, violations, chosen.devices),
+      primaries(static_cast<std::size_t>(chosen.devices)) {}
 
 StreamPtr Machine::stream(CUstream handle, bool per_thread, Context* context) {
   if (handle == CU_STREAM_LEGACY || (handle == nullptr && !per_thread))
@@ -75,9 +76,10 @@ StreamPtr Machine::stream(CUstream handle, bool per_thread, Context* context) {
   return found == streams.end() ? nullptr : found->second;
 }
 
-Context* Machine::create_context(unsigned flags, bool is_primary) {
+Context* Machine::create_context(int device, unsigned flags, bool is_primary) {
   auto made = std::make_unique<Context>();
   Context* const context = made.get();
+  context->device = device;
   context->flags = flags;
   context->primary = is_primary;
   context->id = contexts.size() + 1;
@@ -89,7 +91,7 @@ Context* Machine::create_context(unsigned flags, bool is_primary) {
 
 void Machine::destroy_context(Lock& lock, Context* context, const char* name, std::uint64_t call) {
   scheduler.wait_context(lock, context);
-  memory.free_all({name, call, context});
+  memory.free_all({name, call, context, context->device});
   for (auto i = streams.begin(); i != streams.end();) {
     i = i->second->context == context ? streams.erase(i) : std::next(i);
   }
@@ -98,6 +100,7 @@ void Machine::destroy_context(Lock& lock, Context* context, const char* name, st
   }
   for (const StreamPtr& stream : scheduler.streams_of(context)) scheduler.retire(stream);
   context->alive = false;
+  Context*& primary = primaries[static_cast<std::size_t>(context->device)].context;
   if (primary == context) primary = nullptr;
 }
 

@@ -1,4 +1,4 @@
-// The one device of this process and everything it holds. Made by the first cuInit and never destroyed:
+// The devices of this process and everything they hold. Made by the first cuInit and never destroyed:
 // programs call into drivers from their last destructors.
 #pragma once
 
@@ -26,6 +26,7 @@
 namespace softgpu {
 
 struct Context {
+  int device = 0;
   unsigned flags = 0;
   bool primary = false;
   bool alive = true;
@@ -42,7 +43,8 @@ struct Machine {
   bool compute() const { return choice.mode == Mode::compute; }
   // The stream that a handle names; null where it names none. `per_thread`: what 0 means.
   StreamPtr stream(CUstream handle, bool per_thread, Context* context);
-  Context* create_context(unsigned flags, bool primary);
+  Context* create_context(int device, unsigned flags, bool primary);
+  bool has(CUdevice device) const { return device >= 0 && device < choice.devices; }
   // Waits for its work and frees what it holds.
   void destroy_context(Lock& lock, Context* context, const char* name, std::uint64_t call);
 
@@ -64,8 +66,11 @@ struct Machine {
   Captures captures;
   Graphs graphs;
   std::map<Context*, std::unique_ptr<Context>> contexts;  // dead ones too: handles are never reused
-  Context* primary = nullptr;
-  unsigned primary_flags = 0;
+  struct Primary {
+    Context* context = nullptr;
+    unsigned flags = 0;
+  };
+  std::vector<Primary> primaries;  // by device
   // Values of wait-values and write-values: in timing mode device memory holds none, and they order streams.
   struct Cell {
     std::uint64_t value = 0;

@@ -9,32 +9,36 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) / to * to;
 }
 
-CUmemPoolProps device_pool() {
+CUmemPoolProps device_pool(int device) {
   CUmemPoolProps props{};
   props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  props.location.id = device;
   return props;
 }
 
 }  // namespace
 
 Memory::Memory(AddressMap& addresses, PhysicalMemory& physical, Checker& checker, Scheduler& scheduler,
-               Violations& violations)
+               Violations& violations, int devices)
     : addresses_(addresses),
       physical_(physical),
       checker_(checker),
       scheduler_(scheduler),
-      violations_(violations),
-      default_pool_(create_pool(device_pool())),
-      current_pool_(default_pool_) {}
+      violations_(violations) {
+  for (int device = 0; device < devices; ++device) {
+    Pool* const pool = create_pool(device_pool(device));
+    devices_.push_back({{}, pool, pool});
+  }
+}
 
-std::optional<Claim> Memory::claim(Lock& lock, std::uint64_t bytes, const VectorClock& clock) {
+std::optional<Claim> Memory::claim(Lock& lock, std::uint64_t bytes, int device, const VectorClock& clock) {
   physical_.settle(scheduler_.host_clock());
-  auto claim = physical_.claim(bytes, clock);
+  auto claim = physical_.claim(bytes, device, clock);
   if (claim) return claim;
   // Frees may be waiting in queues.
   scheduler_.settle(lock);
-  return physical_.claim(bytes, clock);
+  return physical_.claim(bytes, device, clock);
 }
 
 // A plain allocation of memory that a stream freed: the host waits until it has.
@@ -43,9 +47,9 @@ void Memory::host_waits_for(const std::vector<ReleasePtr>& releases) {
 }
 
 // Finds memory and an address for `object`, whose kind, bytes and owners are set.
-CUresult Memory::place(Lock& lock, std::uint64_t bytes, const VectorClock& clock, Pool* pool, Object& object,
-                       std::vector<ReleasePtr>& releases) {
-  SlabSpace& slabs = pool != nullptr ? pool->slabs : slabs_;
+CUresult Memory::place(Lock& lock, std::uint64_t bytes, int device, const VectorClock& clock, Pool* pool,
+                       Object& object, std::vector<ReleasePtr>& releases) {
+  SlabSpace& slabs = pool != nullptr ? pool->slabs : devices_[static_cast<std::size_t>(device)].slabs;
   object.in_slab = bytes < slab_limit;
   if (object.in_slab) {
     if (auto block = slabs.take(bytes)) {
@@ -57,7 +61,7 @@ CUresult Memory::place(Lock& lock, std::uint64_t bytes, const VectorClock& clock
   }
   const std::uint64_t size = object.in_slab ? granule : round_up(bytes, granule);
   if (size < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  auto claim = this->claim(lock, size, clock);
+  auto claim = this->claim(lock, size, device, clock);
   if (!claim) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto base = addresses_.take(size);
   if (!base) {
@@ -80,7 +84,7 @@ CUresult Memory::place(Lock& lock, std::uint64_t bytes, const VectorClock& clock
   releases = claim->releases;
   if (object.in_slab) {
     slabs.add(*base, claim->extents.front());
-    return place(lock, bytes, clock, pool, object, releases);
+    return place(lock, bytes, device, clock, pool, object, releases);
   }
   object.base = *base;
   object.extents = claim->extents;
@@ -92,7 +96,8 @@ CUresult Memory::allocate(Lock& lock, const Caller& caller, std::uint64_t bytes,
   Object object{ObjectKind::allocation, 0, bytes, {}};
   object.context = caller.context;
   std::vector<ReleasePtr> releases;
-  const CUresult placed = place(lock, bytes, scheduler_.host_clock(), nullptr, object, releases);
+  const CUresult placed =
+      place(lock, bytes, caller.device, scheduler_.host_clock(), nullptr, object, releases);
   if (placed != CUDA_SUCCESS) return placed;
   host_waits_for(releases);
   const Object& added = addresses_.add(std::move(object));
@@ -120,7 +125,7 @@ void Memory::take_away(Object& object, const Access& by, const ReleasePtr& relea
   if (!gone.in_slab) {
     give_back(gone.base, gone.extents, release);
   } else if (const auto emptied =
-                 (pool != nullptr ? pool->slabs : slabs_).give(gone.base, gone.bytes, release)) {
+                 (pool != nullptr ? pool->slabs : slabs_of(gone)).give(gone.base, gone.bytes, release)) {
     give_back(emptied->base, {emptied->physical}, emptied->release);
   }
   if (pool != nullptr && pool->destroyed && pool->used == 0) pools_.erase(pool);
@@ -166,7 +171,7 @@ CUresult Memory::allocate_async(Lock& lock, const Caller& caller, std::uint64_t 
   std::vector<ReleasePtr> releases;
   VectorClock known = stream->clock;
   known.join(scheduler_.host_clock());
-  const CUresult placed = place(lock, bytes, known, &pool, object, releases);
+  const CUresult placed = place(lock, bytes, pool.device(), known, &pool, object, releases);
   if (placed != CUDA_SUCCESS) return placed;
   const Object& added = addresses_.add(std::move(object));
   pool.used += added.padded_end() - added.base;
@@ -219,8 +224,9 @@ Pool* Memory::find_pool(CUmemoryPool pool) {
 }
 
 CUresult Memory::destroy_pool(Pool& pool) {
-  if (&pool == default_pool_) return CUDA_ERROR_INVALID_VALUE;
-  if (current_pool_ == &pool) current_pool_ = default_pool_;
+  PerDevice& device = devices_[static_cast<std::size_t>(pool.device())];
+  if (&pool == device.default_pool) return CUDA_ERROR_INVALID_VALUE;
+  if (device.current_pool == &pool) device.current_pool = device.default_pool;
   pool.destroyed = true;
   if (pool.used == 0) pools_.erase(&pool);
   return CUDA_SUCCESS;

@@ -26,6 +26,7 @@ struct Handle {
 
 struct Pool {
   CUmemPoolProps props{};
+  int device() const { return props.location.id; }
   SlabSpace slabs;
   std::uint64_t used = 0, used_high = 0;          // live bytes as handed out
   std::uint64_t reserved = 0, reserved_high = 0;  // granules they occupy
@@ -41,10 +42,11 @@ class Memory {
     const char* name;
     std::uint64_t call;
     Context* context;
+    int device;  // the context's
   };
 
   Memory(AddressMap& addresses, PhysicalMemory& physical, Checker& checker, Scheduler& scheduler,
-         Violations& violations);
+         Violations& violations, int devices);
 
   // --- plain
   // ------------------------------------------------------------------------------------------------
@@ -57,9 +59,8 @@ class Memory {
   CUresult allocate_async(Lock& lock, const Caller& caller, std::uint64_t bytes, Pool& pool,
                           const StreamPtr& stream, CUdeviceptr* out);
   CUresult free_async(Lock& lock, const Caller& caller, CUdeviceptr address, const StreamPtr& stream);
-  Pool& default_pool() { return *default_pool_; }
-  Pool* current_pool() { return current_pool_; }
-  void set_current_pool(Pool* pool) { current_pool_ = pool; }
+  Pool& default_pool(int device) { return *devices_[static_cast<std::size_t>(device)].default_pool; }
+  Pool*& current_pool(int device) { return devices_[static_cast<std::size_t>(device)].current_pool; }
   Pool* create_pool(const CUmemPoolProps& props);
   Pool* find_pool(CUmemoryPool pool);  // null: no such pool
   CUresult destroy_pool(Pool& pool);
@@ -80,10 +81,10 @@ class Memory {
   void free_all(const Caller& caller);
 
  private:
-  std::optional<Claim> claim(Lock& lock, std::uint64_t bytes, const VectorClock& clock);
+  std::optional<Claim> claim(Lock& lock, std::uint64_t bytes, int device, const VectorClock& clock);
   void host_waits_for(const std::vector<ReleasePtr>& releases);
-  CUresult place(Lock& lock, std::uint64_t bytes, const VectorClock& clock, Pool* pool, Object& object,
-                 std::vector<ReleasePtr>& releases);
+  CUresult place(Lock& lock, std::uint64_t bytes, int device, const VectorClock& clock, Pool* pool,
+                 Object& object, std::vector<ReleasePtr>& releases);
   void take_away(Object& object, const Access& by, const ReleasePtr& release);
   CUresult bad_free(const Caller& caller, CUdeviceptr address);
   void drop_if_unused(const std::shared_ptr<Handle>& handle, const Access& by);
@@ -95,10 +96,16 @@ class Memory {
   Checker& checker_;
   Scheduler& scheduler_;
   Violations& violations_;
-  SlabSpace slabs_;
+  struct PerDevice {
+    SlabSpace slabs;
+    Pool* default_pool;
+    Pool* current_pool;
+  };
+  SlabSpace& slabs_of(const Object& object) {
+    return devices_[static_cast<std::size_t>(physical_.device_of(object.extents.front().offset))].slabs;
+  }
   std::map<Pool*, std::unique_ptr<Pool>> pools_;
-  Pool* default_pool_;
-  Pool* current_pool_;
+  std::vector<PerDevice> devices_;
   std::map<CUmemGenericAllocationHandle, std::shared_ptr<Handle>> handles_;
   CUmemGenericAllocationHandle next_handle_ = 1;
 };

@@ -99,6 +99,13 @@ bool set_option(const std::string& option, Choice& out) {
     out.mode = option == "compute" ? Mode::compute : Mode::timing;
     return true;
   }
+  constexpr const char* devices = "devices=";
+  if (option.rfind(devices, 0) == 0) {
+    const std::string number = option.substr(8);
+    if (number.size() != 1 || number[0] < '1' || number[0] > '8') return false;
+    out.devices = number[0] - '0';
+    return true;
+  }
   constexpr const char* memory = "memory=";
   std::uint64_t bytes = 0;
   if (option.rfind(memory, 0) != 0 || !parse_bytes(option.substr(7), bytes) || bytes == 0) return false;
@@ -152,9 +159,9 @@ bool choose_device(const std::string& value, const std::string& folder, Choice& 
   const std::vector<std::string> parts = split(value, ':');
   const auto refuse = [&](const std::string& why) {
     error = fmt::format(
-        "softgpu: SOFTGPU_DEVICE='{}': {}; accepted: MODEL[:compute|timing][:memory=BYTES], BYTES like 16GiB "
-        "or "
-        "80MiB, MODEL one of: {}",
+        "softgpu: SOFTGPU_DEVICE='{}': {}; accepted: MODEL[:compute|timing][:memory=BYTES][:devices=N], "
+        "BYTES like "
+        "16GiB or 80MiB, N from 1 to 8, MODEL one of: {}",
         value, why, known_models(folder));
     return false;
   };

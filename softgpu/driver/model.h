@@ -39,14 +39,17 @@ struct Model {
 
 enum class Mode { compute, timing };
 
+constexpr int most_devices = 8;
+
 // What SOFTGPU_DEVICE asks for.
 struct Choice {
   Model model;
   Mode mode = Mode::compute;
+  int devices = 1;  // alike
 };
 
-// Reads `MODEL[:compute|timing][:memory=BYTES]` and the model's file in `folder`. On failure returns false
-// and sets `error` to one line that names the value and what is accepted.
+// Reads `MODEL[:compute|timing][:memory=BYTES][:devices=N]` and the model's file in `folder`. On failure
+// returns false and sets `error` to one line that names the value and what is accepted.
 bool choose_device(const std::string& value, const std::string& folder, Choice& out, std::string& error);
 
 // `16GiB`, `80MiB`, `512KiB`, `4096`. False where it is none of these.

@@ -28,15 +28,19 @@ const ReleasePtr& later(const ReleasePtr& a, const ReleasePtr& b) {
 
 }  // namespace
 
-PhysicalMemory::PhysicalMemory(std::uint64_t bytes, bool backed) : capacity_(bytes / granule * granule) {
+PhysicalMemory::PhysicalMemory(std::uint64_t bytes, int devices, bool backed)
+    : capacity_(bytes / granule * granule),
+      used_(static_cast<std::size_t>(devices)),
+      peak_(static_cast<std::size_t>(devices)) {
+  const std::uint64_t all = capacity_ * static_cast<std::uint64_t>(devices);
   if (backed) {
     descriptor_ = memfd_create("softgpu", MFD_CLOEXEC);
-    if (descriptor_ < 0 || ftruncate(descriptor_, static_cast<off_t>(capacity_)) != 0) {
+    if (descriptor_ < 0 || ftruncate(descriptor_, static_cast<off_t>(all)) != 0) {
       throw std::system_error(errno, std::generic_category(), "softgpu: device memory");
     }
-    touched_.resize(capacity_ / granule);
+    touched_.resize(all / granule);
   }
-  if (capacity_ > 0) free_.emplace(0, Free{capacity_, nullptr});
+  for (std::uint64_t at = 0; at < all; at += capacity_) free_.emplace(at, Free{capacity_, nullptr});
 }
 
 void PhysicalMemory::take(FreeMap::iterator from, std::uint64_t bytes, Claim& claim) {
@@ -46,23 +50,26 @@ void PhysicalMemory::take(FreeMap::iterator from, std::uint64_t bytes, Claim& cl
   const auto next = free_.erase(from);
   if (rest.bytes > 0) free_.emplace_hint(next, extent.offset + bytes, rest);
   claim.extents.push_back(extent);
-  used_ += bytes;
+  used_[static_cast<std::size_t>(device_of(extent.offset))] += bytes;
 }
 
-std::optional<Claim> PhysicalMemory::claim(std::uint64_t bytes, const VectorClock& clock) {
-  if (bytes > capacity_ - used_) return std::nullopt;
+std::optional<Claim> PhysicalMemory::claim(std::uint64_t bytes, int device, const VectorClock& clock) {
+  if (bytes > capacity_ - used(device)) return std::nullopt;
+  const std::uint64_t begin = capacity_ * static_cast<std::uint64_t>(device);
+  const auto first = [&] { return free_.lower_bound(begin); };
+  const auto last = [&] { return free_.lower_bound(begin + capacity_); };
   const auto ordered = [&](const Free& range) { return !range.release || clock.covers(range.release->by); };
   Claim claim;
   std::uint64_t left = bytes;
   for (const bool any : {false, true}) {
-    for (auto i = free_.begin(); left > 0 && i != free_.end(); ++i) {
+    for (auto i = first(); left > 0 && i != last(); ++i) {
       if (i->second.bytes < left || !(any || ordered(i->second))) continue;
       take(i, left, claim);
       left = 0;
       break;
     }
     // No range is long enough: piece it together, lowest first.
-    for (auto i = free_.begin(); left > 0 && i != free_.end();) {
+    for (auto i = first(); left > 0 && i != last();) {
       const auto next = std::next(i);
       if (any || ordered(i->second)) {
         const std::uint64_t part = std::min(left, i->second.bytes);
@@ -72,12 +79,14 @@ std::optional<Claim> PhysicalMemory::claim(std::uint64_t bytes, const VectorCloc
       i = next;
     }
   }
-  peak_ = std::max(peak_, used_);
+  std::uint64_t& peak = peak_[static_cast<std::size_t>(device)];
+  peak = std::max(peak, used(device));
   return claim;
 }
 
 PhysicalMemory::FreeMap::iterator PhysicalMemory::join_neighbours(FreeMap::iterator at) {
   if (const auto next = std::next(at); next != free_.end() && at->first + at->second.bytes == next->first &&
+                                       device_of(at->first) == device_of(next->first) &&
                                        mergeable(at->second.release, next->second.release)) {
     at->second.bytes += next->second.bytes;
     at->second.release = later(at->second.release, next->second.release);
@@ -85,7 +94,7 @@ PhysicalMemory::FreeMap::iterator PhysicalMemory::join_neighbours(FreeMap::itera
   }
   if (at == free_.begin()) return at;
   const auto before = std::prev(at);
-  if (before->first + before->second.bytes != at->first ||
+  if (before->first + before->second.bytes != at->first || device_of(before->first) != device_of(at->first) ||
       !mergeable(before->second.release, at->second.release)) {
     return at;
   }
@@ -110,7 +119,7 @@ void PhysicalMemory::retain(const Extent& extent) {
 
 void PhysicalMemory::release(const std::vector<Extent>& extents, const ReleasePtr& release) {
   for (const Extent& extent : extents) {
-    used_ -= extent.bytes;
+    used_[static_cast<std::size_t>(device_of(extent.offset))] -= extent.bytes;
     join_neighbours(free_.emplace(extent.offset, Free{extent.bytes, release}).first);
     retain(extent);
   }

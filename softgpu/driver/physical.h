@@ -1,8 +1,9 @@
-// The device's physical memory: granules of 2 MiB out of a sparse memfd of the model's size (compute mode),
-// or out of nothing (timing mode). A range freed in stream order carries its release: whoever takes it next
-// must follow.
+// Physical memory: granules of 2 MiB out of a sparse memfd of the model's size (compute mode), or out of
+// nothing (timing mode); that of several devices lies one behind the other. A range freed in stream order
+// carries its release: whoever takes it next must follow.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -34,14 +35,15 @@ struct Claim {
 
 class PhysicalMemory {
  public:
-  // `backed`: with a memfd, to be mapped. Throws std::system_error where it cannot be made.
-  PhysicalMemory(std::uint64_t bytes, bool backed);
+  // `bytes` of each device. `backed`: with a memfd, to be mapped. Throws std::system_error where it cannot be
+  // made.
+  PhysicalMemory(std::uint64_t bytes, int devices, bool backed);
   PhysicalMemory(const PhysicalMemory&) = delete;
   PhysicalMemory& operator=(const PhysicalMemory&) = delete;
 
-  // `bytes`, a multiple of the granule, preferably contiguous and preferably ordered before `clock` already.
-  // Nothing where it is exhausted.
-  std::optional<Claim> claim(std::uint64_t bytes, const VectorClock& clock);
+  // `bytes` of a device's, a multiple of the granule, preferably contiguous and preferably ordered before
+  // `clock` already. Nothing where it is exhausted.
+  std::optional<Claim> claim(std::uint64_t bytes, int device, const VectorClock& clock);
   // Gives extents back. `release` null: ordered before everything to come.
   void release(const std::vector<Extent>& extents, const ReleasePtr& release);
   // Somebody wrote there: its pages exist, and mapping it again may take them all at once.
@@ -50,9 +52,11 @@ class PhysicalMemory {
   // Releases that the host has seen need no memory any more.
   void settle(const VectorClock& host);
 
-  std::uint64_t capacity() const { return capacity_; }
-  std::uint64_t used() const { return used_; }
-  std::uint64_t peak() const { return peak_; }
+  std::uint64_t capacity() const { return capacity_; }  // of each device
+  std::uint64_t used(int device) const { return used_[static_cast<std::size_t>(device)]; }
+  std::uint64_t peak(int device) const { return peak_[static_cast<std::size_t>(device)]; }
+  std::uint64_t peak() const { return *std::max_element(peak_.begin(), peak_.end()); }  // of any
+  int device_of(std::uint64_t offset) const { return static_cast<int>(offset / capacity_); }
   int descriptor() const { return descriptor_; }
 
  private:
@@ -66,7 +70,8 @@ class PhysicalMemory {
   FreeMap::iterator join_neighbours(FreeMap::iterator at);
   void retain(const Extent& extent);
 
-  std::uint64_t capacity_, used_ = 0, peak_ = 0;
+  std::uint64_t capacity_;
+  std::vector<std::uint64_t> used_, peak_;  // by device
   int descriptor_ = -1;
   FreeMap free_;
   std::uint64_t retained_ = 0;  // bytes freed and not punched out yet, at most

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "softgpu/driver/capture.h"
+#include "softgpu/driver/machine.h"
 
 namespace softgpu {
 namespace {
@@ -42,6 +42,7 @@ StreamPtr Scheduler::add_stream(Context* context, unsigned flags, int priority) 
   auto stream = std::make_shared<Stream>();
   stream->id = next_id_++;
   stream->context = context;
+  stream->device = context->device;
   stream->flags = flags;
   stream->priority = priority;
   stream->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
@@ -236,10 +237,12 @@ void Scheduler::execute(Stream& stream, Work& work) {
   }
   work.by.agent = stream.agent;
   work.by.stream = stream.id;
+  work.by.device = stream.device;
   work.by.epoch = stream.clock.tick(stream.agent);
-  Nanoseconds* const engine = work.engine == Engine::compute     ? &compute_free_
-                              : work.engine == Engine::to_device ? &to_device_free_
-                              : work.engine == Engine::to_host   ? &to_host_free_
+  Engines& engines = engines_[static_cast<std::size_t>(stream.device)];
+  Nanoseconds* const engine = work.engine == Engine::compute     ? &engines.compute_free
+                              : work.engine == Engine::to_device ? &engines.to_device_free
+                              : work.engine == Engine::to_host   ? &engines.to_host_free
                                                                  : nullptr;
   if (engine != nullptr) start = std::max(start, *engine);
   stream.time = start + work.duration;

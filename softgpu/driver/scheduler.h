@@ -8,6 +8,7 @@
 // with the mutex released.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -103,7 +104,10 @@ class Scheduler {
   std::vector<AgentId> spare_;      // agents of gone streams
   AgentId next_agent_ = 1;
   std::uint32_t next_id_ = 1;
-  Nanoseconds compute_free_ = 0, to_device_free_ = 0, to_host_free_ = 0;
+  struct Engines {
+    Nanoseconds compute_free = 0, to_device_free = 0, to_host_free = 0;
+  };
+  std::array<Engines, most_devices> engines_;  // by device
 
   std::condition_variable changed_;
   std::deque<HostJob> jobs_;

@@ -72,6 +72,7 @@ struct Stream {
   unsigned flags = 0;
   int priority = 0;
   Context* context = nullptr;
+  int device = 0;
   bool legacy = false;
   bool blocking = true;  // ordered with the legacy stream
   bool destroyed = false;

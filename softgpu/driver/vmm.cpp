@@ -7,7 +7,7 @@ namespace softgpu {
 
 CUresult Memory::create(Lock& lock, const Caller& caller, std::uint64_t bytes,
                         const CUmemAllocationProp& prop, CUmemGenericAllocationHandle* out) {
-  auto claim = this->claim(lock, bytes, scheduler_.host_clock());
+  auto claim = this->claim(lock, bytes, prop.location.id, scheduler_.host_clock());
   if (!claim) return CUDA_ERROR_OUT_OF_MEMORY;
   host_waits_for(claim->releases);
   const Access by = scheduler_.host_access(caller.name, caller.call);
