@@ -77,9 +77,16 @@ class CallBuilder {
     if (filter_.rank > 0) call.filter = &filter_;
     if (keep_ && !trial_) call.keep = &*keep_;
     if (session_.wants_call_sites()) call.site = call_site();
-    const SubmitGuard guard(scope_, session_, accesses());
-    const auto status = static_cast<Status>(session_.submit(
-        call, [&]() -> int { return static_cast<int>(launch()); }, static_cast<int>(out_of_memory)));
+    const auto submit_here = [&]() -> int {
+      const SubmitGuard guard(scope_, session_, accesses());
+      return session_.submit(
+          call, [&]() -> int { return static_cast<int>(launch()); }, static_cast<int>(out_of_memory));
+    };
+    runtime::Session* const other = other_owner(session_, accesses());
+    const auto status =
+        static_cast<Status>(other == nullptr ? submit_here()
+                                             : submit_across(scope_, session_, *other, call, submit_here,
+                                                             static_cast<int>(out_of_memory)));
     if (everything_ && status == out_of_memory) explain_refusal();
     return status;
   }

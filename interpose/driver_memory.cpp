@@ -100,25 +100,25 @@ CUresult allocate_from(const Scope& scope, CUmemoryPool pool, CUdeviceptr* addre
   const CUresult status =
       allocate(scope, address, bytes, stream, memory == PoolMemory::manageable, return_address, real);
   if (status != CUDA_SUCCESS) return status;
-  const runtime::Session* const session = open_session();
-  pool_allocated(pool, *address, bytes, session != nullptr && session->owns(Address{*address}));
+  pool_allocated(pool, *address, bytes, session_owning(Address{*address}) != nullptr);
   return status;
 }
 
 template <class RealCall>
 CUresult release_from(const Scope& scope, CUdeviceptr address, std::optional<StreamHandle> stream,
                       RealCall&& real) {
-  runtime::Session* const session = address != 0 ? open_session() : nullptr;
-  if (session == nullptr) return real();
-  if (!session->owns(Address{address})) {
+  if (address == 0 || open_session() == nullptr) return real();
+  runtime::Session* const session = session_owning(Address{address});
+  if (session == nullptr) {
     if (directly_inside_submit(scope)) {
       note_freed_inside(Address{address});
     } else if (scope.outermost()) {
-      session->pass_through_freed(Address{address});
+      each_session(scope, [&](runtime::Session& each) { each.pass_through_freed(Address{address}); });
     }
     return real();
   }
   if (stream && captured(scope, *stream)) return CUDA_ERROR_INVALID_VALUE;  // a graph frees what it allocated
+  const InContext there(scope, *session);
   const Status freed = session->free(Address{address}, stream);
   if (freed) return CUDA_SUCCESS;
   // The program's mistake gets a line each time; a device in trouble fails every free after the first.

@@ -67,7 +67,7 @@ constinit std::array<std::atomic<CUmemoryPool>, 64> current_pools{};
 CUdevice current_device(const Scope& scope) {
   CUcontext const context = current_context(scope);
   if (context == nullptr) return -1;
-  if (context == context_of_session()) return device_of_session();
+  if (const auto served = device_served_in(context)) return *served;
   auto* const get = real_cuCtxGetDevice.get(scope);
   CUdevice device = -1;
   return get != nullptr && get(&device) == CUDA_SUCCESS ? device : -1;

@@ -26,8 +26,7 @@ POOCH_REAL(cuda, cuMemRetainAllocationHandle);
 POOCH_REAL(cuda, cuMemGetHandleForAddressRange);
 
 runtime::Session* owner_of(CUdeviceptr address) {
-  runtime::Session* const session = open_session();
-  return session != nullptr && session->owns(Address{address}) ? session : nullptr;
+  return session_owning(Address{address});
 }
 
 template <class Value>
@@ -37,11 +36,11 @@ CUresult put(void* to, Value value) {
 }
 
 // One attribute of an address in a live managed allocation, as cuMemAlloc would have it.
-CUresult attribute_of(const runtime::Extent& allocation, CUdeviceptr address, CUpointer_attribute attribute,
-                      void* to) {
+CUresult attribute_of(const runtime::Session& session, const runtime::Extent& allocation, CUdeviceptr address,
+                      CUpointer_attribute attribute, void* to) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-      return put(to, context_of_session());
+      return put(to, context_of(session));
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return put(to, static_cast<unsigned int>(CU_MEMORYTYPE_DEVICE));
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -53,7 +52,7 @@ CUresult attribute_of(const runtime::Extent& allocation, CUdeviceptr address, CU
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       return put(to, 0);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return put(to, device_of_session());
+      return put(to, device_of(session));
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return put(to, false);
@@ -130,8 +129,8 @@ POOCH_EXPORT CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
   const CUresult status = real(bytes, dev);
   const Config* const config = configuration();
   if (status != CUDA_SUCCESS || bytes == nullptr || config == nullptr || !scope.outermost()) return status;
-  if (const runtime::Session* const session = open_session()) {
-    if (dev == device_of_session()) *bytes = session->memory_info().total_bytes;
+  if (const runtime::Session* const session = session_on(dev)) {
+    *bytes = session->memory_info().total_bytes;
     return status;
   }
   // Asked before there is a context, as a rule: the answer is what the session will say.
@@ -162,7 +161,7 @@ POOCH_EXPORT CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attr
   const runtime::Session* const session = owner_of(ptr);
   if (session == nullptr || data == nullptr) return real(data, attribute, ptr);
   const auto allocation = find_allocation(*session, Address{ptr});
-  return allocation ? attribute_of(*allocation, ptr, attribute, data) : CUDA_ERROR_INVALID_VALUE;
+  return allocation ? attribute_of(*session, *allocation, ptr, attribute, data) : CUDA_ERROR_INVALID_VALUE;
 }
 
 POOCH_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute* attributes,
@@ -176,7 +175,7 @@ POOCH_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpoint
   const auto allocation = find_allocation(*session, Address{ptr});
   // Unlike the singular form, this one succeeds for any address; what does not apply is zero.
   for (unsigned int i = 0; i < numAttributes; ++i) {
-    if (!allocation || attribute_of(*allocation, ptr, attributes[i], data[i]) != CUDA_SUCCESS) {
+    if (!allocation || attribute_of(*session, *allocation, ptr, attributes[i], data[i]) != CUDA_SUCCESS) {
       std::memset(data[i], 0, attribute_bytes(attributes[i]));
     }
   }

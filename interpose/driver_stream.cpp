@@ -22,8 +22,8 @@ POOCH_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) {
   const Scope scope;
   auto* const real = real_cuStreamDestroy_v2.get(scope);
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
-  runtime::Session* const session = scope.outermost() && hStream != nullptr ? open_session() : nullptr;
-  if (session != nullptr) session->stream_destroyed(stream_of(hStream));
+  if (scope.outermost() && hStream != nullptr)
+    each_session(scope, [&](runtime::Session& session) { session.stream_destroyed(stream_of(hStream)); });
   const CUresult status = real(hStream);
   if (any_capture()) forget_capture(stream_of(hStream));
   return status;

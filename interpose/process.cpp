@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -32,19 +33,35 @@ namespace {
 
 POOCH_REAL(cuda, cuCtxSetCurrent);
 POOCH_REAL(cuda, cuCtxGetDevice);
+POOCH_REAL(cuda, cuCtxPushCurrent_v2);
+POOCH_REAL(cuda, cuCtxPopCurrent_v2);
+POOCH_REAL(cuda, cuCtxSynchronize);
+POOCH_REAL(cuda, cuStreamSynchronize);
 
 // All of this is constant-initialised and never destroyed: hooks run before this library's initialisers and
 // after its destructors.
 constinit std::atomic<bool> inert{false};
 constinit std::atomic<const Config*> config{nullptr};
-constinit std::atomic<runtime::Session*> session{nullptr};
-constinit std::atomic<CUcontext> session_context{nullptr};
-constinit std::atomic<CUdevice> session_device{0};
+// A device that is served. Never taken back.
+struct Served {
+  runtime::Session* session;
+  CUcontext context;
+  CUdevice device;
+  std::filesystem::path report;  // empty: none is written
+};
+constexpr std::size_t most_served = 64;
+constinit std::array<const Served*, most_served>
+    all_served{};  // in order of opening; valid below served_count
+constinit std::atomic<std::size_t> served_count{0};
+constinit std::atomic<CUcontext> last_foreign{nullptr};
+
+std::span<const Served* const> served() {
+  return {all_served.data(), served_count.load(std::memory_order_acquire)};
+}
 constinit std::atomic<bool> foreign_reported{false};
 constinit std::atomic<std::uint64_t> foreign_calls{0};
 constinit std::mutex opening;
-constinit RealDevice* device = nullptr;
-constinit const std::filesystem::path* report_folder = nullptr;  // empty: no report is written
+constinit const std::filesystem::path* report_folder = nullptr;  // the process's; empty: no report is written
 
 [[noreturn]] void end_with_usage_error(const std::string& message) {
   std::fflush(nullptr);
@@ -109,75 +126,104 @@ std::filesystem::path own_report_folder(const Config& from) {
   return folder / fmt::format("process-{}", getpid());
 }
 
-void at_exit() {
-  if (inert.load()) return;
-  runtime::Session* const open = session.load();
-  if (open == nullptr) return;
-  // The exiting thread may be any, and its own context may be gone already.
-  const Scope scope;
-  if (auto* const set_current = real_cuCtxSetCurrent.get(scope)) (void)set_current(session_context.load());
-  const Summary summary = open->summary();  // before the link is measured by copies of our own
-  open->finish_profile();
+void report(const Served& one) {
+  const Summary summary = one.session->summary();  // before the link is measured by copies of our own
+  one.session->finish_profile();
   log::info("{} ops, peak {} of {} device bytes, {} evictions, {} bytes out, {} bytes in, need {} bytes",
             summary.ops, summary.peak_device_bytes, summary.cap_bytes, summary.evictions, summary.bytes_out,
             summary.bytes_in, summary.need_bytes);
-  if (const std::uint64_t calls = foreign_calls.load())
-    log::info("{} calls in other contexts passed through", calls);
   if (summary.ops > 0 && !summary.iterations)
     log::info("the program's calls do not repeat themselves: no iterations, no profile");
-  const std::filesystem::path& to = *report_folder;
-  if (to.empty()) return;
-  Profile profile = open->profile();
+  if (one.report.empty()) return;
+  Profile profile = one.session->profile();
   describe_sites(profile);
-  for (const Status& written :
-       {write_file(to / "profile.json", to_json(profile)), write_file(to / "summary.json", to_json(summary))})
+  for (const Status& written : {write_file(one.report / "profile.json", to_json(profile)),
+                                write_file(one.report / "summary.json", to_json(summary))})
     if (!written) log::error("POOCH_REPORT: {}", written.error().message);
+}
+
+void at_exit() {
+  if (inert.load()) return;
+  // The exiting thread may be any, and its own context may be gone already.
+  const Scope scope;
+  auto* const set_current = real_cuCtxSetCurrent.get(scope);
+  for (const Served* const one : served()) {
+    if (set_current != nullptr) (void)set_current(one->context);
+    report(*one);
+  }
+  if (const std::uint64_t calls = foreign_calls.load())
+    log::info("{} calls in other contexts passed through", calls);
 }
 
 void pass_foreign_call() {
   foreign_calls.fetch_add(1, std::memory_order_relaxed);
   if (!foreign_reported.exchange(true)) {
-    log::warn(
-        "calls for another device or context pass through: pooch serves the first context of a process");
+    log::warn("calls in another context pass through: pooch serves the first context of each device");
   }
 }
 
-runtime::Session* open_in(CUcontext context, const Scope& scope) {
-  const std::lock_guard lock(opening);
-  if (runtime::Session* const open = session.load())
-    return session_context.load() == context ? open : nullptr;
-  if (inert.load()) return nullptr;
+// The program's settings, for its `number`-th device: what names a file names one for each.
+Config config_of(std::size_t number, CUdevice device) {
+  Config own = *config.load();
+  if (number == 0) return own;
+  for (std::string* const file : {&own.record_file, &own.trace_file})
+    if (!file->empty()) *file += fmt::format(".device-{}", device);
+  return own;
+}
+
+runtime::Session* open_on(CUdevice device, CUcontext context) {
   const auto give_up = [](const Error& error) -> runtime::Session* {
-    inert.store(true);
-    log::error("{}; this process runs without pooch", error.message);
+    if (served().empty()) inert.store(true);
+    log::error("{}; {} without pooch", error.message,
+               served().empty() ? "this process runs" : "this device is used");
     return nullptr;
   };
-  if (device == nullptr) {
-    auto opened = RealDevice::open();
-    if (!opened) return give_up(opened.error());
-    device = (*opened).release();
-  }
-  auto opened = runtime::Session::open(*config.load(), *device);
+  auto real = RealDevice::open();
+  if (!real) return give_up(real.error());
+  const std::size_t number = served().size();
+  const Config own = config_of(number, device);
+  auto opened = runtime::Session::open(own, **real);
   if (!opened) {
     if (opened.error().code == ErrorCode::invalid_argument) end_with_usage_error(opened.error().message);
     return give_up(opened.error());
   }
-  CUdevice ordinal = 0;
-  if (auto* const get_device = real_cuCtxGetDevice.get(scope)) (void)get_device(&ordinal);
-  session_device.store(ordinal);
-  report_folder = new std::filesystem::path(own_report_folder(*config.load()));
-  session_context.store(context);
-  session.store((*opened).release());  // lives as long as the process: calls may come after exit handlers
-  return session.load();
+  if (number == 0) {
+    report_folder = new std::filesystem::path(own_report_folder(own));
+    // What the first session may take is what all of them share.
+    if (const auto info = (*real)->info())
+      if (const auto limits = runtime::settle_limits(own, *info))
+        RealDevice::share_host_memory(limits->host_budget);
+  }
+  const bool shared = number > 0 && !report_folder->empty();
+  (void)(*real).release();  // both live as long as the process: calls may come after exit handlers
+  all_served[number] =
+      new Served{(*opened).release(), context, device,
+                 shared ? *report_folder / fmt::format("device-{}", device) : *report_folder};
+  served_count.store(number + 1, std::memory_order_release);
+  return all_served[number]->session;
+}
+
+runtime::Session* open_in(CUcontext context, const Scope& scope) {
+  const std::lock_guard lock(opening);
+  for (const Served* const one : served())
+    if (one->context == context) return one->session;
+  if (inert.load()) return nullptr;
+  CUdevice device = 0;
+  auto* const get_device = real_cuCtxGetDevice.get(scope);
+  if (get_device == nullptr || get_device(&device) != CUDA_SUCCESS) return nullptr;
+  runtime::Session* made = nullptr;
+  if (session_on(device) == nullptr && served().size() < most_served) made = open_on(device, context);
+  if (made == nullptr) last_foreign.store(context);
+  return made;
 }
 
 runtime::Session* session_in(CUcontext context, const Scope& scope) {
-  if (runtime::Session* const open = session.load(std::memory_order_acquire)) {
-    if (context == session_context.load(std::memory_order_relaxed)) return open;
-    pass_foreign_call();
-    return nullptr;
-  }
-  return open_in(context, scope);
+  for (const Served* const one : served())
+    if (one->context == context) return one->session;
+  if (context != last_foreign.load(std::memory_order_relaxed))
+    if (runtime::Session* const opened = open_in(context, scope)) return opened;
+  if (!served().empty()) pass_foreign_call();
+  return nullptr;
 }
 
 // What happened inside of a submit on this thread, in order.
@@ -218,16 +264,97 @@ const Config* configuration() {
   return inert.load() ? nullptr : config.load(std::memory_order_acquire);
 }
 
-CUcontext context_of_session() {
-  return session_context.load(std::memory_order_acquire);
+CUcontext context_of(const runtime::Session& session) {
+  for (const Served* const one : served())
+    if (one->session == &session) return one->context;
+  return nullptr;
 }
 
-CUdevice device_of_session() {
-  return session_device.load(std::memory_order_acquire);
+CUdevice device_of(const runtime::Session& session) {
+  for (const Served* const one : served())
+    if (one->session == &session) return one->device;
+  return 0;
+}
+
+std::optional<CUdevice> device_served_in(CUcontext context) {
+  for (const Served* const one : served())
+    if (one->context == context) return one->device;
+  return std::nullopt;
 }
 
 runtime::Session* open_session() {
-  return inert.load(std::memory_order_relaxed) ? nullptr : session.load(std::memory_order_acquire);
+  return inert.load(std::memory_order_relaxed) || served().empty() ? nullptr : served().front()->session;
+}
+
+runtime::Session* session_owning(Address address) {
+  if (inert.load(std::memory_order_relaxed)) return nullptr;
+  for (const Served* const one : served())
+    if (one->session->owns(address)) return one->session;
+  return nullptr;
+}
+
+runtime::Session* session_on(CUdevice device) {
+  for (const Served* const one : served())
+    if (one->device == device) return one->session;
+  return nullptr;
+}
+
+void each_session(const Scope& scope, FunctionRef<void(runtime::Session&)> visit) {
+  if (inert.load(std::memory_order_relaxed)) return;
+  for (const Served* const one : served()) {
+    const InContext there(scope, *one->session);
+    visit(*one->session);
+  }
+}
+
+InContext::InContext(const Scope& scope, const runtime::Session& session) : scope_(scope) {
+  auto* const get_current = real_cuCtxGetCurrent.get(scope);
+  auto* const push = real_cuCtxPushCurrent_v2.get(scope);
+  CUcontext current = nullptr;
+  CUcontext const wanted = context_of(session);
+  if (served().size() == 1 && scope.outermost() && current_context(scope) == wanted) return;
+  if (get_current == nullptr || push == nullptr || get_current(&current) != CUDA_SUCCESS || current == wanted)
+    return;
+  pushed_ = push(wanted) == CUDA_SUCCESS;
+}
+
+InContext::~InContext() {
+  CUcontext popped = nullptr;
+  if (!pushed_) return;
+  if (auto* const pop = real_cuCtxPopCurrent_v2.get(scope_)) (void)pop(&popped);
+}
+
+runtime::Session* other_owner(const runtime::Session& own, std::span<const Access> accesses) {
+  if (served().size() < 2) return nullptr;
+  for (const Access& access : accesses)
+    if (runtime::Session* const owner = session_owning(access.address); owner != nullptr && owner != &own)
+      return owner;
+  return nullptr;
+}
+
+int submit_across(const Scope& scope, const runtime::Session& own, runtime::Session& other, const Call& call,
+                  FunctionRef<int()> launch, int out_of_memory) {
+  std::vector<Access> there;
+  for (const Access& access : call.accesses)
+    if (other.owns(access.address)) there.push_back(access);
+  Call part{call.function, call.kind, StreamHandle::legacy, there};
+  part.blocks = true;  // the other session's mutex is free meanwhile: two such calls may meet
+  part.traits = call.traits;
+  const InContext other_context(scope, other);
+  return other.submit(
+      part,
+      [&]() -> int {
+        auto* const synchronize = real_cuCtxSynchronize.get(scope);
+        auto* const wait = real_cuStreamSynchronize.get(scope);
+        if (synchronize == nullptr || wait == nullptr) return out_of_memory;
+        if (const CUresult arrived = synchronize(); arrived != CUDA_SUCCESS) return out_of_memory;
+        const InContext own_context(scope, own);
+        const int status = launch();
+        // A work's own error shows in the program's next call.
+        if (status == 0) (void)wait(reinterpret_cast<CUstream>(call.stream));
+        return status;
+      },
+      out_of_memory);
 }
 
 runtime::Session* session_for_driver_call(const Scope& scope) {
@@ -240,7 +367,7 @@ runtime::Session* session_for_library_call(const Scope& scope) {
   if (configuration() == nullptr) return nullptr;
   CUcontext context = current_context(scope);
   if (context == nullptr) {
-    context = session_context.load();
+    context = served().empty() ? nullptr : served().front()->context;
     auto* const set_current = real_cuCtxSetCurrent.get(scope);
     if (context == nullptr || set_current == nullptr || set_current(context) != CUDA_SUCCESS) return nullptr;
     forget_context();

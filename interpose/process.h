@@ -1,8 +1,8 @@
 // The life of pooch in one process: configured at the first cuInit, a session from the first call that needs
 // one, a summary at exit, and inert in a forked child.
 //
-// One session per process: it belongs to the context that was current when it opened, whatever its device:
-// each rank of a job has one of its own. Calls in other contexts pass through.
+// One session per device, each with the cap, all together with the host budget: it belongs to the context in
+// which the device was used first. Calls in other contexts pass through.
 #pragma once
 
 #include "interpose/driver_api.h"
@@ -13,6 +13,7 @@
 
 #include "core/call.h"
 #include "core/config.h"
+#include "core/function_ref.h"
 #include "interpose/scope.h"
 #include "runtime/session.h"
 
@@ -28,12 +29,40 @@ runtime::Session* session_for_driver_call(const Scope& scope);
 // The same for a call into cuDNN or cuBLAS, whose own runtime makes the primary context current where none
 // is: this does it ahead of them, because making operands resident needs a context.
 runtime::Session* session_for_library_call(const Scope& scope);
-// The session if one is open, whatever context is current.
+// Any session that is open, whatever context is current; nullptr: none.
 runtime::Session* open_session();
+// The one whose managed memory `address` is; nullptr: nobody's.
+runtime::Session* session_owning(Address address);
+// The one that serves the device; nullptr: none.
+runtime::Session* session_on(CUdevice device);
+// visit(session) for all, in the order in which they were opened, each with its context current.
+void each_session(const Scope& scope, FunctionRef<void(runtime::Session&)> visit);
 
-// The context that the session belongs to, and its device; nullptr and 0 without a session.
-CUcontext context_of_session();
-CUdevice device_of_session();
+// The context that a session belongs to, and its device.
+CUcontext context_of(const runtime::Session& session);
+CUdevice device_of(const runtime::Session& session);
+// The device that is served in this context; nothing where none is.
+std::optional<CUdevice> device_served_in(CUcontext context);
+
+// While it lives the session's context is current on this thread.
+class InContext {
+ public:
+  InContext(const Scope& scope, const runtime::Session& session);
+  ~InContext();
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+
+ private:
+  const Scope& scope_;
+  bool pushed_ = false;
+};
+
+// A call in one device's stream with operands in the memory of another, whose session is `other`: they are
+// there and stay while `launch`, the call in its own session, and its stream's work run. The host waits.
+int submit_across(const Scope& scope, const runtime::Session& own, runtime::Session& other, const Call& call,
+                  FunctionRef<int()> launch, int out_of_memory);
+// Whether several devices are served; then the session, other than `own`, that owns some of the memory.
+runtime::Session* other_owner(const runtime::Session& own, std::span<const Access> accesses);
 
 // What this process was configured with; nullptr before cuInit or where pooch is inert.
 const Config* configuration();

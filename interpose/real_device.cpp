@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <map>
 
 #include "core/digest.h"
 #include "core/log.h"
@@ -134,6 +135,17 @@ class BesideCaptures {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
+// Page-locked memory of all devices.
+struct HostMemory {
+  std::mutex mutex;  // held while the driver allocates
+  std::uint64_t most = ~std::uint64_t{0}, taken = 0;
+  std::map<const void*, std::uint64_t> blocks;
+};
+HostMemory& host_memory() {
+  static auto* const one = new HostMemory;  // never destroyed, like the devices
+  return *one;
+}
+
 CUmemAllocationProp properties(int ordinal) {
   CUmemAllocationProp prop = {};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -241,14 +253,31 @@ Status RealDevice::unmap(Address at, std::uint64_t bytes) {
   return POOCH_CALL(cuMemUnmap, raw(at), bytes);
 }
 
+void RealDevice::share_host_memory(std::uint64_t bytes) {
+  const std::lock_guard lock(host_memory().mutex);
+  host_memory().most = bytes;
+}
+
 Result<std::byte*> RealDevice::host_allocate(std::uint64_t bytes) {
+  HostMemory& shared = host_memory();
+  const std::lock_guard lock(shared.mutex);
+  if (bytes > shared.most - std::min(shared.most, shared.taken))
+    return Error{ErrorCode::out_of_memory, "the process's devices have taken the host budget"};
   const PreferredNode near_the_device(numa_node_);
   void* memory = nullptr;
   if (Status s = POOCH_CALL(cuMemHostAlloc, &memory, bytes, CU_MEMHOSTALLOC_PORTABLE); !s) return s.error();
+  shared.taken += bytes;
+  shared.blocks.emplace(memory, bytes);
   return static_cast<std::byte*>(memory);
 }
 
 Status RealDevice::host_free(std::byte* memory) {
+  HostMemory& shared = host_memory();
+  const std::lock_guard lock(shared.mutex);
+  if (const auto block = shared.blocks.find(memory); block != shared.blocks.end()) {
+    shared.taken -= block->second;
+    shared.blocks.erase(block);
+  }
   return POOCH_CALL(cuMemFreeHost, memory);
 }
 

@@ -17,6 +17,8 @@ class RealDevice final : public Device {
   // For the device of the context that is current on this thread. Errors: device (no libcuda, no context, …),
   // not_supported (a driver without a function that pooch needs).
   static Result<std::unique_ptr<RealDevice>> open();
+  // All devices of the process together page-lock no more than this from now on; more is out_of_memory.
+  static void share_host_memory(std::uint64_t bytes);
   ~RealDevice() override;
 
   Result<DeviceInfo> info() override;

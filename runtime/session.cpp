@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/log.h"
-#include "core/per_thread.h"
 #include "runtime/session_impl.h"
 
 namespace pooch::runtime {
@@ -170,7 +169,8 @@ void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
 
 int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memory) {
   Impl& s = *impl_;
-  Work& w = per_thread<Work>();
+  const ThreadsWork work;
+  Work& w = *work;
   std::unique_lock lock(s.mutex);
   const std::uint64_t moves = s.device.counters().moves();
   if (s.small_buffers_due() && !call.trial) s.scan_small_buffers(*this, call.stream, lock);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "core/bytes.h"
+#include "core/per_thread.h"
 #include "runtime/address_space.h"
 #include "runtime/counting_device.h"
 #include "runtime/demand.h"
@@ -37,6 +39,26 @@ struct Arena {
 struct Work {
   tracker::Op op;
   std::vector<ChunkUse> uses;
+};
+
+// The calling thread's, for one submit: a call with operands on two devices is one inside the other.
+class ThreadsWork {
+ public:
+  ThreadsWork() {
+    if (stack().depth == stack().all.size()) stack().all.emplace_back();
+    ++stack().depth;
+  }
+  ~ThreadsWork() { --stack().depth; }
+  ThreadsWork(const ThreadsWork&) = delete;
+  ThreadsWork& operator=(const ThreadsWork&) = delete;
+  Work& operator*() const { return stack().all[stack().depth - 1]; }
+
+ private:
+  struct Stack {
+    std::deque<Work> all;  // in place while others come and go
+    std::size_t depth = 0;
+  };
+  static Stack& stack() { return per_thread<Stack>(); }
 };
 
 struct Session::Impl {
