@@ -42,7 +42,7 @@ synchronous("cuMemcpyDtoH_v2", **copy_out)
 asynchronous("cuMemcpyDtoHAsync_v2", **copy_out)
 synchronous("cuMemcpyDtoD_v2", replay_as="cuMemcpyDtoDAsync_v2", **copy_device)
 asynchronous("cuMemcpyDtoDAsync_v2", **copy_device)
-peer = dict(no_replay="between contexts, of which pooch serves one")
+peer = dict(no_replay="between contexts")
 synchronous("cuMemcpyPeer", **copy_device, **peer)
 asynchronous("cuMemcpyPeerAsync", **copy_device, **peer)
 # Array memory is never managed, so a copy from or to one has a single operand.
@@ -149,10 +149,14 @@ hook(
     cuCtxPushCurrent_v2 cuCtxPopCurrent cuCtxPopCurrent_v2""",
     where="driver_context.cpp",
 )
+hook("cuMemCreate cuMemRelease cuMemMap cuMemUnmap", where="driver_vmm.cpp")
 
 # --- not wrapped: memory
 passthrough("cuGetExportTable", why="the runtime checks the integrity of what it finds there")
-passthrough("cuMemAllocManaged", why="migrates by itself; not counted against the cap")
+passthrough(
+    "cuMemAllocManaged",
+    why="migrates by itself, and makes room for what is allocated; not counted against the cap",
+)
 passthrough(
     """cuMemAdvise cuMemAdvise_v2 cuMemRangeGetAttribute cuMemRangeGetAttributes"""
     + " "
@@ -163,12 +167,11 @@ passthrough(
     why="for memory that migrates by itself; the driver refuses it for other addresses, with and without pooch",
 )
 passthrough(
-    """cuMemAddressReserve cuMemAddressFree cuMemCreate cuMemRelease cuMemMap cuMemUnmap cuMemSetAccess
-    cuMemGetAccess cuMemGetAllocationGranularity cuMemGetAllocationPropertiesFromHandle
-    cuMemExportToShareableHandle cuMemImportFromShareableHandle cuMemMapArrayAsync cuMemMapArrayAsync_ptsz
+    """cuMemAddressReserve cuMemAddressFree cuMemSetAccess cuMemGetAccess cuMemGetAllocationGranularity
+    cuMemGetAllocationPropertiesFromHandle cuMemExportToShareableHandle cuMemImportFromShareableHandle cuMemMapArrayAsync cuMemMapArrayAsync_ptsz
     cuMulticastAddDevice cuMulticastBindAddr cuMulticastBindMem cuMulticastCreate cuMulticastGetGranularity
     cuMulticastUnbind""",
-    why="the program's own virtual memory management; not counted against the cap yet",
+    why="the program's own virtual memory management; what cuMemCreate makes counts against the cap",
 )
 passthrough(
     """cuMemHostAlloc cuMemAllocHost_v2 cuMemFreeHost cuMemHostRegister_v2 cuMemHostUnregister

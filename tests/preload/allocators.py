@@ -49,6 +49,12 @@ class Allocators(unittest.TestCase):
                 done = self.capped("stream_ordered", *([] if seed is None else ["--seed", str(seed)]))
                 self.assertGreater(done.summary["evictions"], 20)
 
+    def test_memory_that_the_program_maps_itself_counts(self):
+        self.check_against_plain("own_mappings")
+        done = self.capped("own_mappings")
+        self.assertGreater(done.summary["evictions"], 4)
+        self.assertLessEqual(done.device["peak_bytes"], CAP * MIB)
+
     def test_many_tensors_in_one_segment(self):
         self.assertGreater(self.capped("segments").summary["evictions"], 20)
 

@@ -323,6 +323,45 @@ void churn() {
   OK(cudaStreamSynchronize(stream));
 }
 
+// The program maps memory of its own beside what it allocates.
+void own_mappings() {
+  cudaStream_t const stream = make_stream();
+  std::vector<Tensor> all;
+  for (unsigned char i = 0; i < 8; ++i)
+    all.push_back({static_cast<unsigned char*>(allocate(8 * mib, stream)), 8 * mib, i});
+  const auto use_all = [&] {
+    for (const Tensor& each : all) OK(cudaMemsetAsync(each.data, each.value, each.bytes, stream));
+    OK(cudaStreamSynchronize(stream));
+    for (const Tensor& each : all) check(each, "a tensor");
+  };
+  use_all();
+  CUmemAllocationProp prop = {};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemAccessDesc access = {};
+  access.location = prop.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  // What is given back can be had again.
+  for (int round = 0; round < 3; ++round) {
+    CUdeviceptr base = 0;
+    OK(cuMemAddressReserve(&base, 32 * mib, 0, 0, 0));
+    for (const CUdeviceptr at : {base, base + 16 * mib}) {
+      CUmemGenericAllocationHandle handle = 0;
+      OK(cuMemCreate(&handle, 16 * mib, &prop, 0));
+      OK(cuMemMap(at, 16 * mib, 0, handle, 0));
+      OK(cuMemRelease(handle));  // the mapping keeps it
+    }
+    OK(cuMemSetAccess(base, 32 * mib, &access, 1));
+    const Tensor own{reinterpret_cast<unsigned char*>(base), 32 * mib, 9};
+    OK(cudaMemset(own.data, own.value, own.bytes));
+    use_all();
+    check(own, "mapped memory");
+    OK(cuMemUnmap(base, 32 * mib));
+    OK(cuMemAddressFree(base, 32 * mib));
+  }
+  use_all();
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -336,6 +375,7 @@ int main(int count, char** words) {
       {"workspace", workspace},
       {"tiny", tiny},
       {"churn", churn},
+      {"own_mappings", own_mappings},
   };
   const auto scenario = scenarios.find(count == 2 ? words[1] : "");
   if (scenario == scenarios.end()) return 2;
