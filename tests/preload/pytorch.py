@@ -7,6 +7,7 @@ every operand is there and that nothing races.
 """
 import pathlib
 import sys
+import tempfile
 import unittest
 
 from runs import MIB, run
@@ -25,11 +26,18 @@ free, total = torch.cuda.mem_get_info()
 assert 0 < free <= total
 print(x.cpu().shape)
 """
-FORK = """
-import torch, torch.utils.data as data
-torch.zeros(1, device="cuda")
-for batch in data.DataLoader(torch.arange(64.0), batch_size=16, num_workers=2, pin_memory=True):
-    print(float(batch.sum()), batch.cuda(non_blocking=True).shape)
+LOADER = """
+import os, torch, torch.utils.data as data
+class Numbers(data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, i):
+        return float(i), "libpooch" in os.environ.get("LD_PRELOAD", "")
+if __name__ == "__main__":
+    torch.zeros(1, device="cuda")
+    for batch, hooked in data.DataLoader(Numbers(), batch_size=16, num_workers=2, pin_memory=True,
+                                         multiprocessing_context="{method}"):
+        print(float(batch.sum()), batch.cuda(non_blocking=True).shape, bool(hooked.any()))
 """
 MLP = """
 import torch
@@ -68,8 +76,17 @@ class PyTorch(unittest.TestCase):
             self.assertEqual(self.code(ASK, *pooch), ["NVIDIA H200 (9, 0)", "torch.Size([1000])"])
 
     def test_a_loader_with_worker_processes_feeds_the_device(self):
-        self.assertEqual(self.code(FORK),
-                         [f"{sum(range(start, start + 16)):.1f} torch.Size([16])" for start in range(0, 64, 16)])
+        for method in ("fork", "spawn"):
+            for children in ("1", "0"):
+                with self.subTest(f"{method}, POOCH_CHILDREN={children}"), tempfile.TemporaryDirectory() as folder:
+                    program = pathlib.Path(folder) / "loader.py"  # a worker that is spawned imports it
+                    program.write_text(LOADER.replace("{method}", method))
+                    done = run(DEVICE, [PYTHON, program], "--memory", "1GiB", env={"POOCH_CHILDREN": children})
+                    self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
+                    # Without pooch are programs that start behind the first CUDA call: a spawned worker is one.
+                    hooked = children == "1" or method == "fork"
+                    self.assertEqual(done.out.splitlines(), [
+                        f"{sum(range(start, start + 16)):.1f} torch.Size([16]) {hooked}" for start in range(0, 64, 16)])
 
     def test_resnet50_runs_in_core_by_either_api_of_cudnn(self):
         kernels = []
