@@ -138,11 +138,12 @@ bool Demand::free_host_memory(std::uint64_t bytes) {
   return got > 0;
 }
 
-Result<std::vector<Residency::Span>> Demand::forget_unused(std::unique_lock<std::mutex>& lock) {
+Result<std::vector<Residency::Span>> Demand::forget_unused(FunctionRef<void(const Range&)> going,
+                                                           std::unique_lock<std::mutex>& lock) {
   while (moving_) moved_.wait(lock);
   moving_ = true;
   const Status waited = await(device_, order_, residency_.unused_marks(), lock);
-  Result<std::vector<Residency::Span>> forgotten = waited ? residency_.forget_unused() : waited.error();
+  Result<std::vector<Residency::Span>> forgotten = waited ? residency_.forget_unused(going) : waited.error();
   moving_ = false;
   moved_.notify_all();
   return forgotten;

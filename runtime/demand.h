@@ -27,7 +27,8 @@ class Demand {
   Status make_room(std::uint64_t bytes, std::uint64_t op, std::unique_lock<std::mutex>& lock);
 
   // Residency::forget_unused, after a host wait for what still uses those ranges.
-  Result<std::vector<Residency::Span>> forget_unused(std::unique_lock<std::mutex>& lock);
+  Result<std::vector<Residency::Span>> forget_unused(FunctionRef<void(const Range&)> going,
+                                                     std::unique_lock<std::mutex>& lock);
 
  private:
   // One round: evicts what it can towards `bytes`. False: nothing can go at the moment.

@@ -112,7 +112,8 @@ Result<bool> Departures::reclaim(std::uint64_t bytes, Wait wait, std::unique_loc
     if (*blocked) return false;
     waiting_ = true;
     ++waits_;
-    const Status outcome = await(device_, order_, next_to_leave().uses, lock);
+    const Marks uses = next_to_leave().uses;  // a copy: the chunk may go while the lock is released
+    const Status outcome = await(device_, order_, uses, lock);
     waiting_ = false;
     waited_.notify_all();
     if (!outcome) return outcome.error();

@@ -39,6 +39,16 @@ void Executor::refresh(tracker::PhaseIndex phase, const KnownPhase& known) {
   if (found != scripts_.end() && !alias_.built()) found->second.known = known;
 }
 
+Executor::Turn::Turn(Executor& executor, std::unique_lock<std::mutex>& lock) : executor_(executor) {
+  executor_.taken_back_.wait(lock, [&] { return !executor_.taken_; });
+  executor_.taken_ = true;
+}
+
+Executor::Turn::~Turn() {
+  executor_.taken_ = false;
+  executor_.taken_back_.notify_one();
+}
+
 const Script* Executor::script_of(tracker::PhaseIndex phase) const {
   const auto found = scripts_.find(phase);
   return found == scripts_.end() ? nullptr : found->second.script.get();
@@ -147,6 +157,7 @@ Result<std::optional<std::int32_t>> Executor::before(const tracker::Op& op, Stre
                                                      std::unique_lock<std::mutex>& lock) {
   using Position = std::optional<std::int32_t>;
   if (scripts_.empty()) return Position{};
+  const Turn turn(*this, lock);
   if (const auto compared = settle_comparisons(lock); !compared) return compared.error();
   if (!op.step) {
     if (dropped_ > 0 && touches_dropped(op.operands))
@@ -217,9 +228,11 @@ bool Executor::awaits_fetch(std::span<const tracker::Operand> operands) const {
 // comes free, so that the link is not idle while the rest is waited for.
 Status Executor::fetch_pending(std::span<const tracker::Operand> awaited,
                                std::unique_lock<std::mutex>& lock) {
+  const Script* const script = script_;
   while (!pending_.empty()) {
     const std::uint32_t map = pending_.front();
     if (const auto fetched = fetch_aliased(map, position_, lock); !fetched) return fetched;
+    if (script_ != script) return Done{};  // another thread's op was its last
     const std::uint64_t bytes = gather_missing(maps_[map]);
     if (uses_.empty()) {
       if (!pending_.empty() && pending_.front() == map) pending_.pop_front();
@@ -381,6 +394,7 @@ bool Executor::feeds_dropped(AllocationId allocation) const {
 }
 
 Status Executor::freeing(const Range& range, AllocationId allocation, std::unique_lock<std::mutex>& lock) {
+  const Turn turn(*this, lock);
   if (script_ != nullptr) {
     for (std::size_t map = 0; map < maps_.size(); ++map) {
       Bound& bound = maps_[map];

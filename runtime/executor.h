@@ -10,6 +10,7 @@
 // Not thread-safe: the session's mutex guards it.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -144,6 +145,18 @@ class Executor {
     double out_us_per_byte = 0;
     Feedback feedback;
   };
+  // One thread at a time acts for a plan, host waits included: what it is in the middle of is in the members
+  // below. None waits for another thread of the program meanwhile: see Departures::reclaim.
+  class Turn {
+   public:
+    Turn(Executor& executor, std::unique_lock<std::mutex>& lock);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Executor& executor_;
+  };
   const Script* script_of(tracker::PhaseIndex phase) const;
   Status idle(std::unique_lock<std::mutex>& lock);
   Status settle_mappings(const Script* wanted, std::unique_lock<std::mutex>& lock);
@@ -223,6 +236,8 @@ class Executor {
   std::vector<ChunkUse> uses_;  // reused storage
   std::vector<tracker::Operand> moved_;
   std::vector<Address> addresses_;
+  bool taken_ = false;  // the turn
+  std::condition_variable taken_back_;
   Trace* trace_ = nullptr;
   nvtx::Iterations nvtx_iterations_;
   ExecutorCounts counts_;

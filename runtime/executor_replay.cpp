@@ -40,7 +40,8 @@ Status Executor::end_slots(const ScriptReplay& step) {
 }
 
 Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lock<std::mutex>& lock) {
-  const ScriptReplay& step = script_->replays()[index];
+  const Script* const script = script_;
+  const ScriptReplay& step = script->replays()[index];
   const auto found = kept_.find(step.position);
   if (!serves_dropped(step) || leaves_alone(step) || found == kept_.end()) {
     return end_slots(step);
@@ -64,6 +65,7 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lo
     if (const auto fetched = fetch_pending(moved_, lock); !fetched) return fetched;
   if (const auto admitted = admit(position_, moved_, lock); !admitted) return admitted;
   if (const auto placed = parts_.placement.place(kept.function, moved_, uses_, lock); !placed) return placed;
+  if (script_ != script) return Done{};  // another thread's op was its last
   const StreamIndex in = parts_.order.index(stream);
   for (const ChunkUse& use : uses_)
     if (const auto followed = parts_.order.follow(in, use.chunk->before); !followed) return followed;

@@ -41,7 +41,7 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
     }
     std::uint64_t together = 0;
     for (const ChunkUse& use : uses) together += use.chunk->bytes;
-    if (together > pool_.limit() && pool_.give_up_reserved()) continue;
+    if (together > pool_.limit() && ((recount_ && recount_()) || pool_.give_up_reserved())) continue;
     if (together > pool_.limit())
       return Error{ErrorCode::out_of_memory,
                    fmt::format("{} needs {} at once: the smallest cap that works is {} ({} MiB); it is {}",

@@ -39,6 +39,8 @@ class Placement {
   void set_last_resort(std::function<Result<bool>(std::unique_lock<std::mutex>&)> resort) {
     last_resort_ = std::move(resort);
   }
+  // Asks what is taken outside of the pool; true: less than was thought.
+  void set_recount(std::function<bool()> recount) { recount_ = std::move(recount); }
   std::uint64_t tick() { return ++clock_; }
   std::uint64_t fallbacks() const { return fallbacks_; }  // times that Demand was asked
 
@@ -52,6 +54,7 @@ class Placement {
   Departures& departures_;
   Demand& demand_;
   std::function<Result<bool>(std::unique_lock<std::mutex>&)> last_resort_;
+  std::function<bool()> recount_;
   std::uint64_t clock_ = 0, fallbacks_ = 0;
 };
 

@@ -83,7 +83,7 @@ Marks Residency::unused_marks() const {
   return marks;
 }
 
-Result<std::vector<Residency::Span>> Residency::forget_unused() {
+Result<std::vector<Residency::Span>> Residency::forget_unused(FunctionRef<void(const Range&)> going) {
   std::vector<Span> forgotten;
   for (auto it = ranges_.begin(); it != ranges_.end();) {
     Range& range = it->second;
@@ -98,6 +98,7 @@ Result<std::vector<Residency::Span>> Residency::forget_unused() {
       ++it;
       continue;
     }
+    going(range);
     for (Chunk& chunk : range.chunks)
       if (chunk.state != ChunkState::unbacked)
         if (const auto gone = finish_eviction(chunk); !gone) return gone.error();

@@ -29,6 +29,7 @@
 
 #include "core/device.h"
 #include "core/effect.h"
+#include "core/function_ref.h"
 #include "core/ids.h"
 #include "core/result.h"
 #include "runtime/handle_pool.h"
@@ -116,7 +117,8 @@ class Residency {
   void close(Range& range, const Marks& after);
   // Takes the backing from the ranges that no allocation owns and whose uses are finished, and forgets them.
   using Span = std::pair<Address, std::uint64_t>;
-  Result<std::vector<Span>> forget_unused();
+  // `going` is called for each before it goes.
+  Result<std::vector<Span>> forget_unused(FunctionRef<void(const Range&)> going);
   Marks unused_marks() const;  // what to wait for before
 
   // --- uses

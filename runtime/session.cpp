@@ -67,6 +67,7 @@ Status Session::Impl::start() {
                        Verification::Parts{device, order, *residency, host, *placement, temporaries});
   executor.emplace(Executor::Parts{order, pool, *residency, *departures, *placement, temporaries, tracker,
                                    device, *verification});
+  placement->set_recount([this] { return outside_is_less(); });
   placement->set_last_resort([this](std::unique_lock<std::mutex>& held) -> Result<bool> {
     const bool given_up = verification->give_up_memory();
     if (!executor->aliased()) return given_up;

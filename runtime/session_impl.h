@@ -90,6 +90,7 @@ struct Session::Impl {
   }
   void measure_outside(std::uint64_t added);
   void ask_outside();
+  bool outside_is_less();
   // Is so much of the cap untouched that what `bytes` outside of the pool really are need not be known at
   // once?
   bool roomy(std::uint64_t bytes) const {

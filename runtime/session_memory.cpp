@@ -17,7 +17,8 @@ Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
   address = space.allocate(bytes, stream);
   if (address) return Done{};
   if (const auto apart = executor->dismantle(lock); !apart) return apart;
-  const auto forgotten = demand->forget_unused(lock);
+  const auto forgotten =
+      demand->forget_unused([this](const Range& range) { departures->forget(range); }, lock);
   if (!forgotten) return forgotten.error();
   space.coalesce(*forgotten);
   address = space.allocate(bytes, stream);
@@ -29,6 +30,7 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
   const std::uint64_t rounded = round_up(bytes, page);
+  if (s.occupied() + rounded > s.limits.total()) (void)s.outside_is_less();
   if (rounded < bytes || s.occupied() + rounded > s.limits.total()) {
     s.report_full(bytes);
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
@@ -122,6 +124,13 @@ void Session::Impl::ask_outside() {
   if (measured_outside <= measured_peak) return;
   measured_peak = measured_outside;
   passed_since_growth = 0;
+}
+
+// What others free is noticed late: before something is refused for its sake, the driver is asked.
+bool Session::Impl::outside_is_less() {
+  const std::uint64_t before = pool.taken_outside();
+  ask_outside();
+  return outside_with(0) < before && pool.set_outside(outside_with(0));
 }
 
 void Session::passed_through(Address address, std::uint64_t bytes, bool by_program) {
