@@ -65,6 +65,12 @@ struct Access {
   Shape shape{};  // of what the operand's descriptor describes
 };
 
+// Which of the algorithms in interpose/trials.h a convolution runs with.
+struct TriedAlgorithm {
+  std::uint32_t trials = 0;     // index + 1; 0: the program tried none for its form
+  std::uint32_t algorithm = 0;  // index + 1 into those; 0: another one
+};
+
 struct Call {
   std::string_view function;  // the API function's name; static storage
   OpKind kind;
@@ -79,6 +85,7 @@ struct Call {
   // Keeps a deep copy of the call; to be asked during the call only. Null: it cannot be made again.
   const FunctionRef<std::unique_ptr<Replay>()>* keep = nullptr;
   std::uint32_t site = 0;  // where in the program: an id of interpose/callsites.h; 0: not known
+  TriedAlgorithm tried{};  // of a convolution whose algorithms the program has tried
 };
 
 }  // namespace pooch

@@ -63,6 +63,9 @@ struct ProfileOp {
   Window window;
   std::string mode;
   std::uint32_t site = 0;  // index + 1 into Profile::sites; 0: not known
+  // What it ran with, of the algorithms that the program had tried for it.
+  std::uint32_t trials = 0;     // index + 1 into Profile::trials; 0: none
+  std::uint32_t algorithm = 0;  // index + 1 into that one's algorithms; 0: another
 };
 
 // A copy between host and device that the program made itself.
@@ -156,6 +159,18 @@ struct CallSite {
   std::vector<std::string> python;  // "file:line function", innermost first
 };
 
+// One way to compute a convolution, as the library told the program after trying it.
+struct Algorithm {
+  std::string name;             // "winograd"
+  double us = 0;                // that it took
+  std::uint64_t workspace = 0;  // bytes that it needs
+};
+// What the program's own trials found for convolutions of one form: direction, shapes, strides, types,
+// window.
+struct Trials {
+  std::vector<Algorithm> algorithms;  // those that worked; names differ
+};
+
 struct Profile {
   int schema = 1;
   std::string device;
@@ -169,6 +184,7 @@ struct Profile {
   std::vector<LinkSample> link;
   std::vector<Module> modules;
   std::vector<CallSite> sites;
+  std::vector<Trials> trials;
   std::vector<PhaseProfile> phases;  // the one with the most device time first
 };
 

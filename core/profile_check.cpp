@@ -11,11 +11,12 @@ namespace {
 // Checks one phase. The first thing wrong is kept, with its path; the paths are made only then.
 class PhaseCheck {
  public:
-  PhaseCheck(const PhaseProfile& phase, std::size_t index, std::size_t sites)
-      : phase_(phase),
+  PhaseCheck(const Profile& profile, std::size_t index)
+      : phase_(profile.phases[index]),
         index_(index),
-        sites_(sites),
-        positions_(static_cast<std::int64_t>(phase.ops.size())) {}
+        sites_(profile.sites.size()),
+        trials_(profile.trials),
+        positions_(static_cast<std::int64_t>(phase_.ops.size())) {}
 
   std::string run() {
     // In this order: each relies on the ones in front of it.
@@ -58,6 +59,7 @@ class PhaseCheck {
   void readers(std::size_t v);
   void ops();
   void no_such_read(std::size_t v);
+  void trials(std::size_t p);
   void reads(std::size_t p);
   void writes(std::size_t p);
   void scratch(std::size_t p);
@@ -71,6 +73,7 @@ class PhaseCheck {
   const PhaseProfile& phase_;
   std::size_t index_;
   std::size_t sites_;  // of the profile
+  const std::vector<Trials>& trials_;
   std::int64_t positions_;
   std::vector<std::size_t> next_reader_;  // per version: how many of its readers came
   std::vector<bool> written_;
@@ -139,6 +142,7 @@ void PhaseCheck::ops() {
     if (op.function >= phase_.functions.size())
       return fail(an_index("a function", phase_.functions.size()), op.function, "ops/{}/function", p);
     if (op.site > sites_) return fail(an_index("a site", sites_), op.site - 1, "ops/{}/site", p);
+    trials(p);
     reads(p);
     writes(p);
     scratch(p);
@@ -149,6 +153,14 @@ void PhaseCheck::ops() {
     if (version.producer != outside && !written_[v])
       fail("an op that has it among its writes", version.producer, "versions/{}/producer", v);
   }
+}
+
+void PhaseCheck::trials(std::size_t p) {
+  const ProfileOp& op = phase_.ops[p];
+  if (op.trials > trials_.size())
+    return fail(an_index("a trial", trials_.size()), op.trials - 1, "ops/{}/trials", p);
+  const std::size_t tried = op.trials == 0 ? 0 : trials_[op.trials - 1].algorithms.size();
+  if (op.algorithm > tried) fail(an_index("an algorithm", tried), op.algorithm - 1, "ops/{}/algorithm", p);
 }
 
 void PhaseCheck::no_such_read(std::size_t v) {
@@ -318,6 +330,19 @@ Status check(const Profile& profile) {
                                  module, profile.modules.size())};
     }
   }
+  for (std::size_t t = 0; t < profile.trials.size(); ++t) {
+    if (profile.trials[t].algorithms.empty())
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("/trials/{}/algorithms is empty: at least one algorithm", t)};
+    std::unordered_map<std::string_view, std::size_t> names;
+    for (const Algorithm& algorithm : profile.trials[t].algorithms) {
+      const auto [other, fresh] = names.emplace(algorithm.name, names.size());
+      if (!fresh)
+        return Error{ErrorCode::invalid_argument,
+                     fmt::format("/trials/{}/algorithms/{}/name is \"{}\": unlike that of algorithm {}", t,
+                                 names.size(), algorithm.name, other->second)};
+    }
+  }
   std::unordered_map<std::string_view, std::size_t> ids;
   for (std::size_t i = 0; i < profile.phases.size(); ++i) {
     const PhaseProfile& phase = profile.phases[i];
@@ -327,7 +352,7 @@ Status check(const Profile& profile) {
           ErrorCode::invalid_argument,
           fmt::format("/phases/{}/id is \"{}\": unlike that of /phases/{}", i, phase.id, other->second)};
     }
-    if (std::string wrong = PhaseCheck(phase, i, profile.sites.size()).run(); !wrong.empty())
+    if (std::string wrong = PhaseCheck(profile, i).run(); !wrong.empty())
       return Error{ErrorCode::invalid_argument, std::move(wrong)};
   }
   return Done{};

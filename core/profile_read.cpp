@@ -204,6 +204,10 @@ constexpr JsonField<Line<ProfileOp>> op_fields[] = {
     {"window", false, [](In& in, Line<ProfileOp>& op) { window(in, op.value.window); }},
     {"site", false,
      [](In& in, Line<ProfileOp>& op) { in.whole(op.value.site, most_index - 1), ++op.value.site; }},
+    {"trials", false,
+     [](In& in, Line<ProfileOp>& op) { in.whole(op.value.trials, most_index - 1), ++op.value.trials; }},
+    {"algorithm", false,
+     [](In& in, Line<ProfileOp>& op) { in.whole(op.value.algorithm, most_index - 1), ++op.value.algorithm; }},
 };
 
 constexpr JsonField<ProfileCopy> copy_fields[] = {
@@ -320,6 +324,20 @@ constexpr JsonField<Line<CallSite>> site_fields[] = {
      [](In& in, Line<CallSite>& s) { in.array([&] { in.text(s.value.python.emplace_back()); }); }},
 };
 
+constexpr JsonField<Algorithm> algorithm_fields[] = {
+    {"name", true, [](In& in, Algorithm& a) { in.text(a.name); }},
+    {"us", true, [](In& in, Algorithm& a) { time(in, a.us); }},
+    {"workspace", false, [](In& in, Algorithm& a) { bytes(in, a.workspace); }},
+};
+
+constexpr JsonField<Line<Trials>> trials_fields[] = {
+    {"id", true, id},
+    {"algorithms", true,
+     [](In& in, Line<Trials>& t) {
+       in.array([&] { in.object(t.value.algorithms.emplace_back(), algorithm_fields); });
+     }},
+};
+
 constexpr JsonField<Profile> profile_fields[] = {
     {"schema", true, [](In& in, Profile& p) { in.whole(p.schema, most_position); }},
     {"device", true, [](In& in, Profile& p) { in.text(p.device); }},
@@ -335,6 +353,7 @@ constexpr JsonField<Profile> profile_fields[] = {
      [](In& in, Profile& p) { in.array([&] { in.object(p.link.emplace_back(), link_fields); }); }},
     {"modules", false, [](In& in, Profile& p) { lines(in, p.modules, module_fields); }},
     {"sites", false, [](In& in, Profile& p) { lines(in, p.sites, site_fields); }},
+    {"trials", false, [](In& in, Profile& p) { lines(in, p.trials, trials_fields); }},
     {"phases", true,
      [](In& in, Profile& p) { in.array([&] { in.object(p.phases.emplace_back(), phase_fields); }); }},
 };

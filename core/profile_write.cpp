@@ -201,6 +201,8 @@ void put_line(Text& out, const ProfileOp& op, std::size_t id) {
   line.shape_if_any("filter", op.filter);
   line.window_if_any(op.window);
   if (op.site != 0) line.number("site", op.site - 1);
+  if (op.trials != 0) line.number("trials", op.trials - 1);
+  if (op.algorithm != 0) line.number("algorithm", op.algorithm - 1);
 }
 
 std::string_view end_of_copy(bool to_device) {
@@ -282,6 +284,17 @@ void put_line(Text& out, const CallSite& site, std::size_t id) {
   line.each_if_any("python", site.python, [&](const std::string& frame) { put_quoted(out, frame); });
 }
 
+void put_line(Text& out, const Trials& trials, std::size_t id) {
+  Line line(out);
+  line.number("id", id);
+  line.each_if_any("algorithms", trials.algorithms, [&](const Algorithm& algorithm) {
+    Line inner(out);
+    inner.text("name", algorithm.name);
+    inner.number("us", algorithm.us);
+    inner.number_unless(std::uint64_t{0}, "workspace", algorithm.workspace);
+  });
+}
+
 // ---- one field, or one element of a list, per line
 
 template <class T>
@@ -359,6 +372,7 @@ std::string to_json(const Profile& profile) {
   put_lines(out, "link", profile.link);
   put_lines(out, "modules", profile.modules);
   put_lines(out, "sites", profile.sites);
+  put_lines(out, "trials", profile.trials);
   put(out, ",\n\"phases\":[");
   for (std::size_t i = 0; i < profile.phases.size(); ++i) {
     put(out, i == 0 ? "\n" : ",\n");

@@ -54,6 +54,7 @@ class CallBuilder {
   void trait(Value value) { traits_ = mix(traits_, static_cast<std::uint64_t>(value)); }
   // Numbers change from step to step; what decides about effects is whether they are zero or one.
   void trait(double value) { trait(value == 0 ? 0 : value == 1 ? 1 : 2); }
+  void tried(TriedAlgorithm algorithm) { tried_ = algorithm; }
   void mode(std::string_view text) { mode_ = text; }  // static storage
   Window& window() { return window_; }
   // How to keep a deep copy of the call; `make` must last until submit has returned.
@@ -77,6 +78,7 @@ class CallBuilder {
     if (filter_.rank > 0) call.filter = &filter_;
     if (keep_ && !trial_) call.keep = &*keep_;
     if (session_.wants_call_sites()) call.site = call_site();
+    call.tried = tried_;
     const auto submit_here = [&]() -> int {
       const SubmitGuard guard(scope_, session_, accesses());
       return session_.submit(
@@ -110,6 +112,7 @@ class CallBuilder {
   std::string_view mode_;
   Window window_;
   Shape filter_;
+  TriedAlgorithm tried_;
   std::optional<FunctionRef<std::unique_ptr<Replay>()>> keep_;
   // Nearly every call has few operands: no heap allocation for those, and nothing done to the unused ones.
   union {

@@ -1,10 +1,15 @@
 #include "interpose/cudnn_text.h"
 
+#include <algorithm>
+
 namespace pooch::interpose {
 namespace {
 
 POOCH_REAL(cudnn, cudnnGetTensorNdDescriptor);
 POOCH_REAL(cudnn, cudnnGetFilterNdDescriptor);
+POOCH_REAL(cudnn, cudnnGetConvolutionNdDescriptor);
+POOCH_REAL(cudnn, cudnnGetConvolutionGroupCount);
+POOCH_REAL(cudnn, cudnnGetConvolutionMathType);
 
 }  // namespace
 
@@ -40,6 +45,19 @@ bool FilterText::read(const Scope& scope, cudnnFilterDescriptor_t from) {
   return get != nullptr &&
          get(from, CUDNN_DIM_MAX, &type, &format, &rank, dimensions.data()) == CUDNN_STATUS_SUCCESS &&
          rank <= CUDNN_DIM_MAX;
+}
+
+bool ConvolutionText::read(const Scope& scope, cudnnConvolutionDescriptor_t from) {
+  auto* const get = real_cudnnGetConvolutionNdDescriptor.get_if_present(scope);
+  if (get == nullptr || get(from, most_dimensions, &rank, padding.data(), stride.data(), dilation.data(),
+                            &mode, &type) != CUDNN_STATUS_SUCCESS)
+    return false;
+  rank = std::min(rank, most_dimensions);
+  if (auto* const get_groups = real_cudnnGetConvolutionGroupCount.get_if_present(scope))
+    (void)get_groups(from, &groups);
+  if (auto* const get_math = real_cudnnGetConvolutionMathType.get_if_present(scope))
+    (void)get_math(from, &math);
+  return true;
 }
 
 }  // namespace pooch::interpose

@@ -32,4 +32,18 @@ struct FilterText {
   bool read(const Scope& scope, cudnnFilterDescriptor_t from);
 };
 
+struct ConvolutionText {
+  static constexpr int most_dimensions = 3;
+  using Extents = std::array<std::int32_t, most_dimensions>;
+
+  int rank = 0;  // at most most_dimensions
+  Extents padding{}, stride{}, dilation{};
+  cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  int groups = 1;
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+
+  bool read(const Scope& scope, cudnnConvolutionDescriptor_t from);
+};
+
 }  // namespace pooch::interpose

@@ -9,16 +9,13 @@
 namespace pooch::interpose {
 namespace {
 
-POOCH_REAL(cudnn, cudnnGetConvolutionNdDescriptor);
-POOCH_REAL(cudnn, cudnnGetConvolutionGroupCount);
-POOCH_REAL(cudnn, cudnnGetConvolutionMathType);
 POOCH_REAL(cudnn, cudnnGetPoolingNdDescriptor);
 POOCH_REAL(cudnn, cudnnGetActivationDescriptor);
 POOCH_REAL(cudnn, cudnnGetOpTensorDescriptor);
 POOCH_REAL(cudnn, cudnnGetReduceTensorDescriptor);
 POOCH_REAL(cudnn, cudnnGetLRNDescriptor);
 
-constexpr int most_dimensions = 3;
+constexpr int most_dimensions = ConvolutionText::most_dimensions;
 
 template <class Real>
 Scalar judge(const void* scalar) {
@@ -86,26 +83,17 @@ Scalar scalar_of(const Scope& scope, const void* scalar, cudnnFilterDescriptor_t
 }
 
 void add_traits(const Scope& scope, CallBuilder& call, cudnnConvolutionDescriptor_t convolution) {
+  ConvolutionText text;
+  if (!text.read(scope, convolution)) return;
   Window& window = call.window();
-  cudnnConvolutionMode_t mode;
-  cudnnDataType_t type;
-  int rank = 0;
-  auto* const get = real_cudnnGetConvolutionNdDescriptor.get_if_present(scope);
-  if (get == nullptr || get(convolution, most_dimensions, &rank, window.padding.data(), window.stride.data(),
-                            window.dilation.data(), &mode, &type) != CUDNN_STATUS_SUCCESS)
-    return;
-  window.rank = static_cast<std::uint8_t>(std::min(rank, most_dimensions));
-  if (auto* const groups = real_cudnnGetConvolutionGroupCount.get_if_present(scope))
-    (void)groups(convolution, &window.groups);
-  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
-  if (auto* const get_math = real_cudnnGetConvolutionMathType.get_if_present(scope))
-    (void)get_math(convolution, &math);
-  for (const auto* values : {&window.padding, &window.stride, &window.dilation})
-    add_all(call, *values, window.rank);
-  call.trait(window.groups);
-  call.trait(mode);
-  call.trait(type);
-  call.trait(math);
+  window.rank = static_cast<std::uint8_t>(text.rank);
+  window.padding = text.padding, window.stride = text.stride, window.dilation = text.dilation;
+  window.groups = text.groups;
+  for (const auto* values : {&text.padding, &text.stride, &text.dilation}) add_all(call, *values, text.rank);
+  call.trait(text.groups);
+  call.trait(text.mode);
+  call.trait(text.type);
+  call.trait(text.math);
 }
 
 void add_traits(const Scope& scope, CallBuilder& call, cudnnPoolingDescriptor_t pooling) {

@@ -128,7 +128,7 @@ def vendor_headers(arguments):
 
 INCLUDES = {  # beside those that all wrappers have
     "cuda": ['"interpose/replay_driver.h"'],
-    "cudnn": ['"interpose/replay_cudnn.h"'],
+    "cudnn": ['"interpose/replay_cudnn.h"', '"interpose/trials.h"'],
     "cublas": ['"interpose/replay_cublas.h"'],
     "cublaslt": ["<cublasLt.h>", '"interpose/cublaslt_facts.h"', '"interpose/replay_cublaslt.h"'],
 }
@@ -171,7 +171,7 @@ def check_row(row, function, kinds):
         raise SpecError(f"{row.name}: no parameter '{stream}' (its stream)")
     if row.blocks:
         check_expression(row, function, row.blocks, ("true", "scalars_on_device"))
-    for expression in row.carries:
+    for expression in (*row.carries, *row.convolution):
         check_expression(row, function, expression)
     for scalar, extent in row.host:
         if not function.parameter(scalar):
@@ -335,7 +335,15 @@ def wrapper_lines(row, functions, library):
         yield "  " + library.before
     for line in recipes.keep_lines(row, functions, factor_descriptor(function)):
         yield "  " + line
-    yield f"  return call.submit({library.out_of_memory}, launch);"
+    submit = f"call.submit({library.out_of_memory}, launch)"
+    if row.convolution and "trial" in row.hazard:
+        yield f"  const {function.result} status = {submit};"
+        results = f"{{{', '.join(row.convolution)}}}, *returnedAlgoCount, perfResults"
+        yield f"  if (status == CUDNN_STATUS_SUCCESS) note_trials(scope, {results});"
+        submit = "status"
+    elif row.convolution:
+        yield f"  if (session->wants_details()) call.tried(tried(scope, {{{', '.join(row.convolution)}}}, algo));"
+    yield f"  return {submit};"
     yield "}"
 
 

@@ -27,6 +27,7 @@
 #include "interpose/libraries.h"
 #include "interpose/real_device.h"
 #include "interpose/torch_allocator.h"
+#include "interpose/trials.h"
 
 namespace pooch::interpose {
 namespace {
@@ -137,6 +138,7 @@ void report(const Served& one) {
   if (one.report.empty()) return;
   Profile profile = one.session->profile();
   describe_sites(profile);
+  describe_trials(profile);
   for (const Status& written : {write_file(one.report / "profile.json", to_json(profile)),
                                 write_file(one.report / "summary.json", to_json(summary))})
     if (!written) log::error("POOCH_REPORT: {}", written.error().message);

@@ -74,7 +74,7 @@ Status Session::Impl::start() {
     if (const auto apart = executor->dismantle(held); !apart) return apart.error();
     return true;
   });
-  publish_call_sites();
+  publish_details();
   if (!config.trace_file.empty()) {
     auto timer = cupti::open_op_timer(device, cupti::TimerChoice::events);  // the profiler may hold CUPTI
     if (!timer) return timer.error();
@@ -161,7 +161,7 @@ void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
   } else {
     tracker.launched(w.op);
     profiler.launched();
-    publish_call_sites();
+    publish_details();
   }
   residency->used(w.uses, *mark, placement->clock());
   for (const ChunkUse& use : w.uses)
@@ -223,8 +223,12 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   return status;
 }
 
+bool Session::wants_details() const {
+  return impl_->details_wanted.load(std::memory_order_relaxed);
+}
+
 bool Session::wants_call_sites() const {
-  return impl_->call_sites_wanted.load(std::memory_order_relaxed);
+  return impl_->config.call_sites && wants_details();
 }
 
 // The op as a slice of the timeline.

@@ -104,7 +104,10 @@ class Session {
   // use. Returns launch's own result, or `out_of_memory` where the operands cannot be made resident together.
   // Operands outside managed memory cost nothing.
   int submit(const Call& call, FunctionRef<int()> launch, int out_of_memory);
-  // Is it worth while to say where the next call comes from? False in phases that are known well enough.
+  // Is it worth while to say more of the next call than what tells it from others? False where there is no
+  // report, and in phases that are known well enough.
+  bool wants_details() const;
+  // ... where it comes from?
   bool wants_call_sites() const;
   // A host function or wait-value was put into `stream`: later work there may wait for the program itself.
   void note_host_blocking(StreamHandle stream);
@@ -115,7 +118,7 @@ class Session {
   // What was learnt of the program. finish_profile() first waits for the last times, where no stream
   // is held up by the program itself, and ends all measuring and recording.
   void finish_profile();
-  // The ops' sites are as the calls gave them.
+  // The ops' sites and trials are as the calls gave them.
   Profile profile() const;
 
  private:

@@ -134,9 +134,8 @@ struct Session::Impl {
       return operand.backing != nullptr && static_cast<const Range*>(operand.backing)->pinned;
     });
   }
-  void publish_call_sites() {
-    if (config.call_sites && !config.report_folder.empty())
-      call_sites_wanted.store(profiler.describing(), std::memory_order_relaxed);
+  void publish_details() {
+    if (!config.report_folder.empty()) details_wanted.store(profiler.describing(), std::memory_order_relaxed);
   }
   void publish_occupied() { occupied_bytes.store(occupied(), std::memory_order_relaxed); }
 
@@ -165,7 +164,7 @@ struct Session::Impl {
   Recorder recorder;
   std::uint64_t live_bytes = 0;                  // managed allocations, rounded to pages
   std::atomic<std::uint64_t> occupied_bytes{0};  // occupied(), for queries
-  std::atomic<bool> call_sites_wanted{false};
+  std::atomic<bool> details_wanted{false};
   // All allocations that there ever were lie between them.
   std::atomic<Address> lowest_address{Address{~std::uint64_t{0}}}, highest_address{Address{0}};
   std::uint64_t outside_bytes = 0;     // what passed-through allocations are charged

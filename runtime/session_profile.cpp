@@ -78,6 +78,10 @@ Profile Session::Impl::make_profile(bool estimates) {
   profile.policy = name(config.policy);
   profile.link = link;
   profiler.fill(profile, estimates);
+  if (!estimates) return profile;
+  // Ids that only a report explains; a plan that is carried out keeps the program's algorithms anyway.
+  for (PhaseProfile& phase : profile.phases)
+    for (ProfileOp& op : phase.ops) op.site = op.trials = op.algorithm = 0;
   return profile;
 }
 

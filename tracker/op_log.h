@@ -44,6 +44,7 @@ struct Description {
   Shape filter{};
   Window window{};
   std::uint32_t site = 0;  // the call's
+  TriedAlgorithm tried{};  // the call's
 };
 
 struct LoggedOp {

@@ -98,6 +98,8 @@ class Describer {
       std::copy_n(op.filter.sizes.begin() + 2, op.window.rank, op.window.size.begin());
     op.mode = logged.description.mode;
     op.site = logged.description.site;
+    op.trials = logged.description.tried.trials;
+    op.algorithm = logged.description.tried.algorithm;
     for (const Source& source : log_.sources(step)) {
       const std::uint32_t version = version_of(operands[source.operand], source);
       if (std::find(op.reads.begin(), op.reads.end(), version) != op.reads.end()) continue;

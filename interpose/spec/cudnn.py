@@ -38,6 +38,7 @@ row(
     w=read("wDesc"),
     workSpace=scratch("workSpaceSizeInBytes"),
     y=blended("yDesc"),
+    convolution="xDesc wDesc convDesc yDesc",
 )
 row(
     "cudnnConvolutionBiasActivationForward",
@@ -58,6 +59,7 @@ row(
     dy=read("dyDesc"),
     workSpace=scratch("workSpaceSizeInBytes"),
     dx=blended("dxDesc"),
+    convolution="dxDesc wDesc convDesc dyDesc",
 )
 row(
     "cudnnConvolutionBackwardFilter",
@@ -67,6 +69,7 @@ row(
     dy=read("dyDesc"),
     workSpace=scratch("workSpaceSizeInBytes"),
     dw=blended("dwDesc"),
+    convolution="xDesc dwDesc convDesc dyDesc",
 )
 row(
     "cudnnConvolutionBackwardBias",
@@ -86,6 +89,7 @@ row(
     w=read("wDesc"),
     y=read_write("yDesc"),
     workSpace=scratch("workSpaceSizeInBytes"),
+    convolution="xDesc wDesc convDesc yDesc",
 )
 row(
     "cudnnFindConvolutionBackwardDataAlgorithmEx",
@@ -97,6 +101,7 @@ row(
     dy=read("dyDesc"),
     dx=read_write("dxDesc"),
     workSpace=scratch("workSpaceSizeInBytes"),
+    convolution="dxDesc wDesc convDesc dyDesc",
 )
 row(
     "cudnnFindConvolutionBackwardFilterAlgorithmEx",
@@ -108,6 +113,7 @@ row(
     y=read("dyDesc"),
     dw=read_write("dwDesc"),
     workSpace=scratch("workSpaceSizeInBytes"),
+    convolution="xDesc dwDesc convDesc dyDesc",
 )
 
 # --- elementwise
@@ -492,6 +498,13 @@ row(
 hook(cudnn_host.GRAPH_DESCRIPTORS, where="backend_api.cpp")
 hook("cudnnBackendExecute", where="backend_api.cpp")
 
+# --- trials in memory that cuDNN allocates for them, which is never managed: their results are noted
+hook(
+    """cudnnFindConvolutionForwardAlgorithm cudnnFindConvolutionBackwardDataAlgorithm
+    cudnnFindConvolutionBackwardFilterAlgorithm""",
+    where="trials.cpp",
+)
+
 # --- not wrapped: seen as launches
 seen_below(
     """cudnnSpatialTfGridGeneratorForward cudnnSpatialTfGridGeneratorBackward cudnnSpatialTfSamplerForward
@@ -502,11 +515,6 @@ seen_below(
     "cudnnMultiHeadAttnForward cudnnMultiHeadAttnBackwardData cudnnMultiHeadAttnBackwardWeights",
     """extents follow from lengths on the device and random states lie inside of the descriptor; every address is a
     parameter of its kernels, which arrive as bare launches""",
-)
-seen_below(
-    """cudnnFindConvolutionForwardAlgorithm cudnnFindConvolutionBackwardDataAlgorithm
-    cudnnFindConvolutionBackwardFilterAlgorithm""",
-    "trials in memory that cuDNN allocates for them, which is never managed",
 )
 seen_below(
     "cudnnFusedOpsExecute",

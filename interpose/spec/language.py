@@ -87,6 +87,7 @@ class Row:
     no_replay: str = ""  # why the call has no recipe, although its kind is one of REPLAYED_KINDS
     replay_as: str = ""  # the function that a replay calls: the same in a stream
     kept: tuple = ()  # of (parameter, expression of a kept argument: interpose/replay_call.h)
+    convolution: tuple = ()  # its descriptors of x, w, the convolution and y, where it runs or tries algorithms
     carries: tuple = ()  # expressions: host memory that the call copies to the device, and its bytes
 
     @property
@@ -165,18 +166,19 @@ class Spec:
         replay_as="",
         kept=None,
         carries=(),
+        convolution="",
         **operands,
     ):
         """One or several functions (`names`, separated by blanks) with the same parameters by name.
 
         `operands`: parameter=effect(...). `also`: operands whose address is an expression. `host`: names of scalars, or
         a dictionary of their extents where the parameter's type does not tell. `hazard`: keys of HAZARDS. `no_replay`,
-        `replay_as`, `kept`, `carries`: see Row; what a recipe keeps follows from the parameters' types where `kept` has no word.
+        `replay_as`, `kept`, `carries`, `convolution`: see Row; what a recipe keeps follows from the parameters' types where `kept` has no word.
         """
         listed = tuple(operands.items()) + tuple((None, operand) for operand in also)
         scalars = tuple(host.items()) if isinstance(host, dict) else tuple((name, "") for name in host)
         for name in names.split():
-            recipe = (no_replay, replay_as, tuple((kept or {}).items()), tuple(carries))
+            recipe = (no_replay, replay_as, tuple((kept or {}).items()), tuple(convolution.split()), tuple(carries))
             self._add(Row(name, kind, stream, listed, scalars, blocks, tuple(hazard.split()), *recipe))
 
     def hook(self, names, *, where):

@@ -200,6 +200,14 @@ int overloaded(float a);
         self.assertIn("tries algorithms", scale_row(new_spec(), hazard="trial").entries["cudnnScale"].unreplayed)
         self.refused(scale_row(new_spec(), kind="blas", no_replay="odd"), "^cudnnScale: no_replay, but")
 
+    def test_a_convolution_says_which_algorithm_it_runs_with_and_a_trial_what_it_found(self):
+        runs = self.text(scale_row(new_spec(), convolution="xDesc yDesc"))
+        self.assertIn("if (session->wants_details()) call.tried(tried(scope, {xDesc, yDesc}, algo));", runs)
+        tries = self.text(scale_row(new_spec(), convolution="xDesc yDesc", hazard="trial"))
+        self.assertIn("const Status status = call.submit(FULL, launch);", tries)
+        self.assertIn("note_trials(scope, {xDesc, yDesc}, *returnedAlgoCount, perfResults);\n  return status;", tries)
+        self.refused(scale_row(new_spec(), convolution="xDesc lost"), "^cudnnScale: no parameter 'lost'")
+
     def test_a_parameter_that_no_recipe_keeps_names_the_row(self):
         odd = dict(kind="elementwise", stream="handle", x=overwrite("xDesc"))
         spec = new_spec()

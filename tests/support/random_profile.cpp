@@ -35,6 +35,20 @@ void add_sites(Profile& profile, Dice& dice) {
       phase.ops[p].site = static_cast<std::uint32_t>(p % (profile.sites.size() + 1));
 }
 
+// For every convolution one of two forms; it ran with one of the algorithms, or with none of them.
+void add_trials(Profile& profile) {
+  profile.trials = {{{{"gemm", 400, 0}, {"winograd", 250, 3 * MiB}, {"fft", 180, 40 * MiB}}},
+                    {{{"algo_0", 300, 0}, {"algo_1", 300, 6 * MiB}}}};
+  std::uint32_t number = 0;
+  for (PhaseProfile& phase : profile.phases) {
+    for (ProfileOp& op : phase.ops) {
+      if (op.kind > OpKind::conv_backward_filter) continue;
+      op.trials = ++number % 2 + 1;
+      op.algorithm = number % static_cast<std::uint32_t>(profile.trials[op.trials - 1].algorithms.size() + 1);
+    }
+  }
+}
+
 }  // namespace
 
 Profile random_profile(std::size_t ops, std::uint64_t seed) {
@@ -55,7 +69,7 @@ Profile random_profile(std::size_t ops, std::uint64_t seed) {
   const bool in_iteration = seed % 4 != 0;
   profile.phases.push_back(PhaseBuilder(ops, dice, true, in_iteration).build());
   if (seed % 3 == 0) profile.phases.push_back(PhaseBuilder(ops / 4, dice, false, in_iteration).build());
-  if (seed % 2 == 1) add_sites(profile, dice);
+  if (seed % 2 == 1) add_sites(profile, dice), add_trials(profile);
   for (const PhaseProfile& phase : profile.phases) {
     profile.need_bytes = std::max(profile.need_bytes, need_of(phase));
     profile.iterations += phase.seen;

@@ -12,7 +12,8 @@ namespace pooch::test {
 // (forward, loss, backward, update): convolutions, batch normalisation, ReLU (mostly in place), pooling,
 // matrix products, residual sums and concatenations of two branches, with parameters, workspace, gradients
 // that accumulate, and a batch that is copied in. Buffers come and go as in a framework, or (every fourth
-// seed) all live outside of the iteration. Every third seed has a second, forward-only phase.
+// seed) all live outside of the iteration. Every third seed has a second, forward-only phase. Odd seeds have
+// call sites, and trials of algorithms.
 Profile random_profile(std::size_t ops, std::uint64_t seed);
 
 }  // namespace pooch::test

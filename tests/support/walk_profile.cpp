@@ -78,8 +78,13 @@ std::uint64_t walk(const Profile& profile) {
   std::uint64_t sum = 0;
   for (const PhaseProfile& phase : profile.phases) {
     sum += walk_phase(phase);
-    for (const ProfileOp& op : phase.ops)
+    for (const ProfileOp& op : phase.ops) {
       if (op.site != 0) sum += profile.sites.at(op.site - 1).frames.size();
+      if (op.trials == 0) continue;
+      const std::vector<Algorithm>& tried = profile.trials.at(op.trials - 1).algorithms;
+      sum += tried.front().workspace;
+      if (op.algorithm != 0) sum += tried.at(op.algorithm - 1).name.size();
+    }
   }
   for (const CallSite& site : profile.sites)
     for (const CallFrame& frame : site.frames) sum += profile.modules.at(frame.module).path.size();

@@ -24,7 +24,7 @@ static auto fields(const ProfileVersion& v) {
 }
 static auto fields(const ProfileOp& o) {
   return std::tie(o.key, o.function, o.kind, o.stream, o.us, o.gap_us, o.outlier, o.reads, o.writes,
-                  o.scratch, o.shape, o.filter, o.window, o.mode, o.site);
+                  o.scratch, o.shape, o.filter, o.window, o.mode, o.site, o.trials, o.algorithm);
 }
 static auto fields(const Module& m) {
   return std::tie(m.path, m.build_id);
@@ -34,6 +34,12 @@ static auto fields(const CallFrame& f) {
 }
 static auto fields(const CallSite& s) {
   return std::tie(s.frames, s.python);
+}
+static auto fields(const Algorithm& a) {
+  return std::tie(a.name, a.us, a.workspace);
+}
+static auto fields(const Trials& t) {
+  return std::tie(t.algorithms);
 }
 static auto fields(const ProfileCopy& c) {
   return std::tie(c.before, c.to_device, c.bytes, c.stream, c.us, c.version);
@@ -60,7 +66,7 @@ static auto fields(const PhaseProfile& p) {
 }
 static auto fields(const Profile& p) {
   return std::tie(p.schema, p.device, p.device_bytes, p.cap_bytes, p.host_budget_bytes, p.need_bytes,
-                  p.policy, p.timer, p.iterations, p.ops, p.link, p.modules, p.sites, p.phases);
+                  p.policy, p.timer, p.iterations, p.ops, p.link, p.modules, p.sites, p.trials, p.phases);
 }
 // Not a friend of the structs: the product compares none of them.
 template <class T>
@@ -287,6 +293,23 @@ TEST(ProfileErrors, NoSiteLeadsOutside) {
             "/sites/1/frames/0/0 is 900: a module's index, of which there are " + modules);
   EXPECT_EQ(error_with("/phases/0/ops/2/site", 900),
             "/phases/0/ops/2/site is 900: a site's index, below " + sites);
+}
+
+TEST(ProfileErrors, TrialsOfAlgorithmsAreThoseThatAreThere) {
+  EXPECT_EQ(error_with("/phases/0/ops/0/trials", 9), "/phases/0/ops/0/trials is 9: a trial's index, below 2");
+  EXPECT_EQ(error_with("/phases/0/ops/0/algorithm", 7),
+            "/phases/0/ops/0/algorithm is 7: an algorithm's index, below 2");
+  EXPECT_EQ(error_without("/phases/0/ops/0/trials"),
+            "/phases/0/ops/0/algorithm is 0: an algorithm's index, but there is none");
+  EXPECT_EQ(error_with("/trials/0/algorithms/2/name", "gemm"),
+            "/trials/0/algorithms/2/name is \"gemm\": unlike that of algorithm 0");
+  EXPECT_EQ(error_with("/trials/1/algorithms/0/us", -1).substr(0, 36),
+            "/trials/1/algorithms/0/us is -1: a n");
+  EXPECT_EQ(error_with("/trials/1/algorithms/0/workspace", -1).substr(0, 40),
+            "/trials/1/algorithms/0/workspace is -1: ");
+  EXPECT_EQ(error_without("/trials/0/algorithms/0/us"), "/trials/0/algorithms/0/us is missing");
+  EXPECT_EQ(error_with("/trials/0/algorithms", json::array()),
+            "/trials/0/algorithms is empty: at least one algorithm");
 }
 
 TEST(ProfileErrors, OpsAndVersionsAgree) {

@@ -122,6 +122,9 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int) {
   all_ops.push_back(std::move(op));
   return all_ops.back().status;
 }
+bool Session::wants_details() const {
+  return false;
+}
 bool Session::wants_call_sites() const {
   return false;
 }
