@@ -41,6 +41,16 @@ OrderedJson write_map(const PlanMap& map) {
   return json;
 }
 
+OrderedJson write_algorithm(const PlanAlgorithm& algorithm) {
+  return {{"op", algorithm.op},
+          {"name", algorithm.name},
+          {"takes", algorithm.takes},
+          {"instead_of", algorithm.instead_of},
+          {"ms", algorithm.ms},
+          {"instead_of_ms", algorithm.instead_of_ms},
+          {"workspace", algorithm.workspace}};
+}
+
 OrderedJson write_actions(const Plan::Actions& actions) {
   OrderedJson json = OrderedJson::object();
   for (const auto& [position, list] : actions) {
@@ -120,6 +130,7 @@ class Reader {
   void read_head(const Json& json);
   void read_maps(const Json& json);
   void read_map(const Json& json, const std::string& at);
+  void read_algorithms(const Json& json);
   void read_actions(const Json& json, const char* key, Plan::Actions& out);
   bool read_action(const Json& value, const std::string& at, std::vector<PlanAction>& out);
   void check_moves();
@@ -194,6 +205,26 @@ void Reader::read_maps(const Json& json) {
   if (!maps->is_array()) return static_cast<void>(refuse("/maps", *maps));
   for (std::size_t i = 0; i < maps->size() && wrong_.empty(); ++i)
     read_map((*maps)[i], fmt::format("/maps/{}", i));
+}
+
+void Reader::read_algorithms(const Json& json) {
+  if (!json.contains("algorithms")) return;
+  const Json& list = json["algorithms"];
+  if (!list.is_array()) return static_cast<void>(refuse("/algorithms", list));
+  for (std::size_t i = 0; i < list.size() && wrong_.empty(); ++i) {
+    const std::string at = fmt::format("/algorithms/{}", i);
+    if (!list[i].is_object()) return static_cast<void>(refuse(at, list[i]));
+    PlanAlgorithm read;
+    take(list[i], at, "op", read.op);
+    take(list[i], at, "name", read.name);
+    take(list[i], at, "takes", read.takes);
+    take(list[i], at, "instead_of", read.instead_of);
+    take(list[i], at, "ms", read.ms);
+    take(list[i], at, "instead_of_ms", read.instead_of_ms);
+    take(list[i], at, "workspace", read.workspace);
+    if (i > 0 && plan_.algorithms.back().op >= read.op) fail(at + "/op", "is not above the one before it");
+    plan_.algorithms.push_back(std::move(read));
+  }
 }
 
 bool Reader::read_action(const Json& value, const std::string& at, std::vector<PlanAction>& out) {
@@ -288,6 +319,7 @@ Result<Plan> Reader::read(std::string_view text) {
   if (!json.is_object()) return Error{ErrorCode::invalid_argument, "plan: not a JSON object"};
   read_head(json);
   if (wrong_.empty()) read_maps(json);
+  if (wrong_.empty()) read_algorithms(json);
   if (wrong_.empty()) read_actions(json, "before", plan_.before);
   if (wrong_.empty()) read_actions(json, "after", plan_.after);
   if (wrong_.empty()) check_moves();
@@ -328,6 +360,9 @@ std::string to_json(const Plan& plan) {
   for (std::size_t i = 0; i < plan.maps.size(); ++i)
     text += (i ? ",\n  " : "\n  ") + write_map(plan.maps[i]).dump();
   text += "]";
+  for (std::size_t i = 0; i < plan.algorithms.size(); ++i)
+    text += (i ? ",\n  " : ",\n \"algorithms\":[\n  ") + write_algorithm(plan.algorithms[i]).dump();
+  if (!plan.algorithms.empty()) text += "]";
   for (const auto& [key, actions] : {std::pair("before", &plan.before), std::pair("after", &plan.after)}) {
     text += fmt::format(",\n \"{}\":{{", key);
     const OrderedJson json = write_actions(*actions);

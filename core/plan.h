@@ -41,6 +41,17 @@ struct PlanMap {
   std::optional<double> alternative_cost_ms;  // empty: it cannot be had, or was not tried
 };
 
+// A convolution that takes another algorithm than the program chose. Its numbers change, so such a plan is
+// never carried out.
+struct PlanAlgorithm {
+  std::int32_t op = 0;  // position
+  std::string name;     // of its layer, and the op's kind
+  std::string takes;
+  std::string instead_of;  // empty: not known
+  double ms = 0, instead_of_ms = 0;
+  std::uint64_t workspace = 0;  // bytes
+};
+
 struct PlanAction {
   enum class Kind : std::uint8_t { evict, prefetch, drop, replay };
   Kind kind = Kind::evict;
@@ -59,10 +70,11 @@ struct Plan {
   Backing backing = Backing::alias;
   double in_core_ms = 0;  // were there memory enough
   double predicted_ms = 0;
-  std::optional<double> bound_ms;  // no plan of this kind can be faster; empty: not computed
-  std::uint64_t peak = 0;          // bytes of device memory
-  std::uint64_t host_bytes = 0;    // of all swapped maps
-  std::vector<PlanMap> maps;       // ascending numbers
+  std::optional<double> bound_ms;         // no plan of this kind can be faster; empty: not computed
+  std::uint64_t peak = 0;                 // bytes of device memory
+  std::uint64_t host_bytes = 0;           // of all swapped maps
+  std::vector<PlanMap> maps;              // ascending numbers
+  std::vector<PlanAlgorithm> algorithms;  // ascending positions
   using Actions = std::map<std::int32_t, std::vector<PlanAction>>;
   Actions before, after;  // by position, in order
 };

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/algorithms.h"
 #include "policy/planner.h"
 #include "policy/timeline.h"
 
@@ -35,6 +36,25 @@ struct Policy {
   Decision (*least)(const Question& question);
 };
 const std::vector<Policy>& all_policies();
+
+using Decide = Decision (*)(const Question& question);
+
+// What a policy that chooses algorithms too makes of a phase.
+struct Variant {
+  Picks picks;
+  Problem problem;  // the phase with these algorithms
+  Decision decision;
+};
+struct NumericsPolicy {
+  PolicyInfo info;
+  std::optional<Preference> preference;  // of all convolutions; empty: layer by layer
+  Decide decide = nullptr;               // for maps
+};
+// vdnn_algorithms.cpp
+const std::vector<NumericsPolicy>& all_numerics_policies();
+// Where nothing fits, the variant that needs the least memory. Errors: make_problem's.
+Result<Variant> choose_algorithms(const NumericsPolicy& policy, const Profile& profile,
+                                  const PhaseProfile& phase, const LinkRates& rates, const Rules& rules);
 
 // fixed.cpp
 Decision keep(const Question& question);

@@ -116,7 +116,6 @@ Plan write_plan(const Problem& problem, const Decision& decision, std::string_vi
   const Outcome outcome = simulator.run(decision.choice, &trace);
   Plan plan;
   plan.policy = policy;
-  plan.in_core_ms = in_core_us(problem) / 1e3;
   plan.predicted_ms = outcome.us / 1e3;
   plan.peak = outcome.peak;
   std::vector<double> waited(problem.maps.size(), 0);

@@ -14,11 +14,19 @@ Decision least_by_itself(const Question& question) {
   return {all(question.problem, Class::swap), question.rules};
 }
 
-const Policy* find_policy(std::string_view name) {
-  for (const Policy& policy : all_policies()) {
+template <class Each>
+const Each* find_policy(const std::vector<Each>& among, std::string_view name) {
+  for (const Each& policy : among) {
     if (policy.info.name == name) return &policy;
   }
   return nullptr;
+}
+
+template <class Each>
+std::vector<PolicyInfo> infos_of(const std::vector<Each>& of) {
+  std::vector<PolicyInfo> list;
+  for (const Each& policy : of) list.push_back(policy.info);
+  return list;
 }
 
 std::string policy_names() {
@@ -35,16 +43,43 @@ Result<const PhaseProfile*> find_phase(const Profile& profile, std::string_view 
   return Error{ErrorCode::invalid_argument, fmt::format("profile: no phase {}", id)};
 }
 
-Error too_little(const Policy& policy, const Question& question) {
-  const Decision least = policy.least(question);
+Error too_little(std::string_view policy, const Question& question, const Decision& least) {
   Rules rules = least.rules;
   rules.cap = 0;  // nothing is fetched before its time
   Simulator simulator(question.problem, rules);
   const std::uint64_t bytes = simulator.run(least.choice).peak;
-  return {
-      ErrorCode::out_of_memory,
-      fmt::format("{} needs at least {} bytes ({:.2f} GiB) of device memory here, and may use {}",
-                  policy.info.name, bytes, static_cast<double>(bytes) / double(1 << 30), question.rules.cap)};
+  return {ErrorCode::out_of_memory,
+          fmt::format("{} needs at least {} bytes ({:.2f} GiB) of device memory here, and may use {}", policy,
+                      bytes, static_cast<double>(bytes) / double(1 << 30), question.rules.cap)};
+}
+
+bool fits(const Problem& problem, const Decision& decision) {
+  return Simulator(problem, decision.rules).run(decision.choice).feasible();
+}
+
+Result<Plan> plan_of(const Policy& policy, const Question& question, bool bound) {
+  const Decision decision = policy.decide(question);
+  if (!fits(question.problem, decision))
+    return too_little(policy.info.name, question, policy.least(question));
+  Plan plan = write_plan(question.problem, decision, policy.info.name);
+  if (!bound) return plan;
+  const auto solve = [&] { return relax(question.problem, std::array{question.rules.cap}).front().bound_us; };
+  plan.bound_ms = (decision.bound_us ? *decision.bound_us : solve()) / 1e3;
+  return plan;
+}
+
+// In-core and bound are of the program's own algorithms: the first is what to compare with, the second says
+// nothing here.
+Result<Plan> plan_with_algorithms(const NumericsPolicy& policy, const Profile& profile,
+                                  const PhaseProfile& phase, const LinkRates& rates, const Rules& rules) {
+  const Result<Variant> variant = choose_algorithms(policy, profile, phase, rates, rules);
+  if (!variant) return variant.error();
+  const Question question{variant->problem, rules};
+  if (!fits(variant->problem, variant->decision))
+    return too_little(policy.info.name, question, variant->decision);
+  Plan plan = write_plan(variant->problem, variant->decision, policy.info.name);
+  plan.algorithms = Algorithms(profile, phase).described(variant->picks);
+  return plan;
 }
 
 }  // namespace
@@ -87,42 +122,52 @@ const std::vector<Policy>& all_policies() {
 }
 
 const std::vector<PolicyInfo>& policies() {
-  static const std::vector<PolicyInfo> infos = [] {
-    std::vector<PolicyInfo> list;
-    for (const Policy& policy : all_policies()) list.push_back(policy.info);
-    return list;
-  }();
+  static const std::vector<PolicyInfo> infos = infos_of(all_policies());
   return infos;
+}
+
+const std::vector<PolicyInfo>& numerics_policies() {
+  static const std::vector<PolicyInfo> infos = infos_of(all_numerics_policies());
+  return infos;
+}
+
+bool has_other_algorithms(const Profile& profile, const PhaseProfile& phase) {
+  return Algorithms(profile, phase).any();
 }
 
 Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::string_view policy_name,
                        const PlanRequest& request) {
-  const Policy* policy = find_policy(policy_name);
-  if (policy == nullptr) {
+  const Policy* policy = find_policy(all_policies(), policy_name);
+  const NumericsPolicy* numerics = find_policy(all_numerics_policies(), policy_name);
+  if (policy == nullptr && numerics == nullptr) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("no policy {}; there are {}", policy_name, policy_names())};
   }
+  if (numerics != nullptr && !request.allow_numerics) {
+    return Error{
+        ErrorCode::invalid_argument,
+        fmt::format("{} gives convolutions other algorithms, and so changes the numbers: it has to be "
+                    "allowed",
+                    policy_name)};
+  }
   const Result<const PhaseProfile*> phase = find_phase(profile, phase_id);
   if (!phase) return phase.error();
-  const Result<Problem> problem = make_problem(profile, **phase, {request.link_out, request.link_in});
+  const LinkRates rates{request.link_out, request.link_in};
+  const Result<Problem> problem = make_problem(profile, **phase, rates);
   if (!problem) return problem.error();
-  Question question{*problem, {}, request.seed};
-  question.rules.cap = request.memory;
-  question.rules.remap = request.backing == Backing::remap;
-  const Decision decision = policy->decide(question);
-  Simulator simulator(*problem, decision.rules);
-  if (!simulator.run(decision.choice).feasible()) return too_little(*policy, question);
-  Plan plan = write_plan(*problem, decision, policy->info.name);
-  plan.phase = (*phase)->id;
-  plan.device = profile.device;
-  plan.cap = request.memory;
-  plan.seed = request.seed;
-  plan.structure = structure_of(**phase);
-  plan.backing = request.backing;
-  if (request.bound) {
-    const auto solve = [&] { return relax(*problem, std::array{request.memory}).front().bound_us; };
-    plan.bound_ms = (decision.bound_us ? *decision.bound_us : solve()) / 1e3;
-  }
+  Rules rules;
+  rules.cap = request.memory;
+  rules.remap = request.backing == Backing::remap;
+  Result<Plan> plan = numerics != nullptr ? plan_with_algorithms(*numerics, profile, **phase, rates, rules)
+                                          : plan_of(*policy, {*problem, rules, request.seed}, request.bound);
+  if (!plan) return plan;
+  plan->in_core_ms = in_core_us(*problem) / 1e3;
+  plan->phase = (*phase)->id;
+  plan->device = profile.device;
+  plan->cap = request.memory;
+  plan->seed = request.seed;
+  plan->structure = structure_of(**phase);
+  plan->backing = request.backing;
   return plan;
 }
 

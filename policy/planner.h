@@ -19,17 +19,25 @@ struct PolicyInfo {
 };
 // In the order in which they are shown.
 const std::vector<PolicyInfo>& policies();
+// Those that give convolutions other algorithms and so change the numbers: only on request, never carried
+// out, and unknown to all others.
+const std::vector<PolicyInfo>& numerics_policies();
 
 struct PlanRequest {
   std::uint64_t memory = 0;                 // bytes of device memory that the plan may use
   std::optional<double> link_out, link_in;  // bytes per second instead of what was measured
   Backing backing = Backing::alias;
   std::uint64_t seed = 0;
-  bool bound = true;  // computes Plan::bound_ms
+  bool bound = true;            // computes Plan::bound_ms, which is of the program's own algorithms
+  bool allow_numerics = false;  // numerics_policies() are allowed
 };
 
+// Did the program try algorithms for the phase's convolutions? Otherwise numerics_policies() keep its own.
+bool has_other_algorithms(const Profile& profile, const PhaseProfile& phase);
+
 // `phase`: its id; empty for the first. Errors: invalid_argument for an unknown phase or policy, a link rate
-// of 0, a profile without times; out_of_memory with the smallest memory that works for this policy.
+// of 0, a profile without times, a policy that is not allowed; out_of_memory with the smallest memory that
+// works for this policy.
 Result<Plan> make_plan(const Profile& profile, std::string_view phase, std::string_view policy,
                        const PlanRequest& request);
 

@@ -1,7 +1,7 @@
 // vDNN (Rhu et al., MICRO 2016; seeds: the lecture on it). A layer's input is offloaded beside the layer's
 // own forward; the next layer starts when both have ended. In backward, the input of the layer before is
-// fetched beside the layer at work. Convolution algorithms stay the program's own: changing them changes
-// numerics, and a profile knows only the one that ran. So there is no :m and no :p.
+// fetched beside the layer at work. Convolution algorithms stay the program's own here, as changing them
+// changes the numbers: vdnn_algorithms.cpp has :m and :p.
 #include "policy/decide.h"
 
 namespace pooch::policy {

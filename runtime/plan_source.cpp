@@ -143,6 +143,13 @@ Status PlanSource::read_plan_file(const std::string& path) {
                     "for at most {}",
                     path, plan->cap, target_.cap));
   }
+  if (!plan->algorithms.empty()) {
+    log::warn(
+        "POOCH_PLAN: '{}' gives {} convolutions other algorithms, which would change results: it is not "
+        "followed",
+        path, plan->algorithms.size());
+    return Done{};
+  }
   if (plan->device != target_.device)
     log::warn("POOCH_PLAN: '{}' was made for {}, and this is {}", path, plan->device, target_.device);
   from_file_ = std::move(*plan);

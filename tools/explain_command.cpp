@@ -32,6 +32,20 @@ std::string maps_text(const Plan& plan) {
   return text_table(rows, {1, 3, 5, 7});
 }
 
+std::string algorithms_text(const Plan& plan) {
+  if (plan.algorithms.empty()) return "";
+  Rows rows{{"op", "name", "takes", "ms", "workspace", "instead of", "ms"}};
+  for (const PlanAlgorithm& each : plan.algorithms)
+    rows.push_back({fmt::format("{}", each.op), each.name, each.takes, fmt::format("{:.2f}", each.ms),
+                    format_bytes(each.workspace), each.instead_of.empty() ? "-" : each.instead_of,
+                    fmt::format("{:.2f}", each.instead_of_ms)});
+  return fmt::format(
+             "{} convolutions take another algorithm than the program's, which changes results: no plan to "
+             "carry out\n",
+             plan.algorithms.size()) +
+         text_table(rows, {1, 2, 5}) + "\n";
+}
+
 // As Table 3 of the paper counts them, and what they hold and cost.
 std::string totals_text(const Plan& plan) {
   const ClassTotals totals = totals_of(plan);
@@ -72,8 +86,8 @@ int explain_command(const std::string& path) {
   const std::string head =
       fmt::format("phase {} on {}, policy {}, backing {}, {} of device memory, seed {}\n", plan->phase,
                   plan->device, plan->policy, name(plan->backing), format_bytes(plan->cap), plan->seed);
-  return print_text("explain",
-                    head + maps_text(*plan) + "\n" + totals_text(*plan) + "\n" + times_text(*plan));
+  return print_text("explain", head + maps_text(*plan) + "\n" + algorithms_text(*plan) + totals_text(*plan) +
+                                   "\n" + times_text(*plan));
 }
 
 }  // namespace pooch::tools

@@ -66,6 +66,9 @@ void describe_graph(CLI::App& graph, pooch::tools::GraphOptions& options) {
       ->excludes(dot);
 }
 
+constexpr const char* allows_numerics =
+    "also policies that give convolutions other algorithms (vdnn-conv:p, …), which changes results";
+
 void describe_plan(CLI::App& plan, pooch::tools::PlanOptions& options) {
   plan.add_option("profile", options.profile, "a profile.json")->type_name("PROFILE")->required();
   plan.add_option("--policy", options.policy, "who decides: " + pooch::tools::policy_names())
@@ -79,6 +82,7 @@ void describe_plan(CLI::App& plan, pooch::tools::PlanOptions& options) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   plan.add_option("--backing", options.backing, "remap or alias")->capture_default_str();
+  plan.add_flag("--allow-numerics", options.allow_numerics, allows_numerics);
   plan.add_option("-o,--output", options.output, "file for the plan")->required();
 }
 
@@ -96,6 +100,7 @@ void describe_simulate(CLI::App& simulate, pooch::tools::SimulateOptions& option
   simulate.add_flag("--execute", options.execute,
                     "carry each plan out as well, with both backings, and demand mode: the command runs once "
                     "more for each, and needs 16 iterations");
+  simulate.add_flag("--allow-numerics", options.allow_numerics, allows_numerics);
   simulate.add_flag("--json", options.json, "the rows as JSON");
 }
 

@@ -29,7 +29,9 @@ Result<double> rate(const char* option, double value) {
 // What can be judged without the profile.
 Result<policy::PlanRequest> read_request(const PlanOptions& options) {
   policy::PlanRequest request;
-  if (const auto why = unknown_policy(options.policy)) return refused("--policy " + *why);
+  if (const auto why = refused_policy(options.policy, options.allow_numerics))
+    return refused("--policy " + *why);
+  request.allow_numerics = options.allow_numerics;
   if (options.backing != name(Backing::alias) && options.backing != name(Backing::remap))
     return refused(fmt::format("--backing '{}': accepted are remap, alias", options.backing));
   request.backing = options.backing == name(Backing::alias) ? Backing::alias : Backing::remap;
@@ -68,11 +70,28 @@ Result<std::uint64_t> read_memory(const std::string& text, const Profile& profil
 std::string in_a_line(const Plan& plan) {
   const ClassTotals totals = totals_of(plan);
   const auto gap = bound_gap(plan);
+  const std::string algorithms =
+      plan.algorithms.empty()
+          ? ""
+          : fmt::format("; {} convolutions with another algorithm", plan.algorithms.size());
   return fmt::format(
-      "{}: {:.1f} ms per iteration, {} over in-core{}; {} keep, {} swap, {} recompute; peak {} of {}\n",
+      "{}: {:.1f} ms per iteration, {} over in-core{}; {} keep, {} swap, {} recompute{}; peak {} of {}\n",
       plan.policy, plan.predicted_ms, percent(overhead_of(plan.predicted_ms, plan.in_core_ms)),
       gap ? fmt::format(", {} over the bound", percent(*gap)) : "", totals.maps[0], totals.maps[1],
-      totals.maps[2], format_bytes(plan.peak), format_bytes(plan.cap));
+      totals.maps[2], algorithms, format_bytes(plan.peak), format_bytes(plan.cap));
+}
+
+using Policies = std::vector<policy::PolicyInfo>;
+
+bool is_among(const Policies& policies, const std::string& name) {
+  return std::any_of(policies.begin(), policies.end(), [&](const auto& info) { return info.name == name; });
+}
+
+std::string names_of(const Policies& policies) {
+  std::string names;
+  for (const policy::PolicyInfo& info : policies)
+    names += (names.empty() ? "" : ", ") + std::string(info.name);
+  return names;
 }
 
 int complain(const std::string& message) {
@@ -83,17 +102,33 @@ int complain(const std::string& message) {
 }  // namespace
 
 std::string policy_names() {
-  std::string names;
-  for (const policy::PolicyInfo& info : policy::policies())
-    names += (names.empty() ? "" : ", ") + std::string(info.name);
-  return names;
+  return names_of(policy::policies());
 }
 
-std::optional<std::string> unknown_policy(const std::string& name) {
-  const auto& known = policy::policies();
-  if (std::any_of(known.begin(), known.end(), [&](const auto& info) { return info.name == name; }))
-    return std::nullopt;
-  return fmt::format("'{}': accepted are {}", name, policy_names());
+bool changes_numerics(const std::string& policy) {
+  return is_among(policy::numerics_policies(), policy);
+}
+
+std::optional<std::string> refused_policy(const std::string& name, bool allow_numerics,
+                                          const char* also_accepted) {
+  if (changes_numerics(name) && !allow_numerics)
+    return fmt::format(
+        "'{}': it gives convolutions other algorithms, and results would change: only with --allow-numerics",
+        name);
+  if (changes_numerics(name) || is_among(policy::policies(), name)) return std::nullopt;
+  return fmt::format("'{}': accepted are {}{}; with --allow-numerics {}", name, policy_names(), also_accepted,
+                     names_of(policy::numerics_policies()));
+}
+
+void say_own_algorithms(const char* command, const std::string& policy, const Profile& profile,
+                        const std::string& phase) {
+  for (const PhaseProfile& each : profile.phases) {
+    if (!phase.empty() && each.id != phase) continue;
+    if (!policy::has_other_algorithms(profile, each))
+      fmt::print(stderr, "pooch: {}: {}: the program tried no algorithms: convolutions keep its own\n",
+                 command, policy);
+    return;
+  }
 }
 
 int plan_command(const PlanOptions& options) {
@@ -109,6 +144,7 @@ int plan_command(const PlanOptions& options) {
   if (!plan) return complain(fmt::format("{}: {}", options.profile, plan.error().message));
   if (const Status written = write_text(options.output, to_json(*plan)); !written)
     return complain(fmt::format("-o '{}': {}", options.output, written.error().message));
+  if (changes_numerics(options.policy)) say_own_algorithms("plan", options.policy, *profile, options.phase);
   return print_text("plan", in_a_line(*plan));
 }
 

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "core/profile.h"
+
 namespace pooch::tools {
 
 // As written on the command line.
@@ -16,6 +18,7 @@ struct PlanOptions {
   std::string phase;  // id; empty: the first, which took the most device time
   std::uint64_t seed = 0;
   std::string backing = "alias";
+  bool allow_numerics = false;
   std::string output;
 };
 
@@ -24,7 +27,13 @@ int plan_command(const PlanOptions& options);
 
 // Of all planned policies, with commas between them.
 std::string policy_names();
-// "'NAME': accepted are …", where no policy has that name; otherwise nothing.
-std::optional<std::string> unknown_policy(const std::string& name);
+// "'NAME': accepted are …", where no policy has that name; or that it changes the numbers, where that is not
+// allowed; otherwise nothing.
+std::optional<std::string> refused_policy(const std::string& name, bool allow_numerics,
+                                          const char* also_accepted = "");
+bool changes_numerics(const std::string& policy);
+// Says on stderr, in a line, that the policy finds no algorithms to choose from in this phase; else nothing.
+void say_own_algorithms(const char* command, const std::string& policy, const Profile& profile,
+                        const std::string& phase);
 
 }  // namespace pooch::tools

@@ -175,19 +175,22 @@ std::optional<std::string> wrong_policy(const SimulateOptions& options) {
     if (options.execute) return std::nullopt;
     return fmt::format("'{}': it makes no plan, and can only be carried out: with --execute", planless);
   }
-  const auto why = unknown_policy(options.policy);
-  if (!why) return std::nullopt;
-  return *why + (options.execute ? fmt::format(", {}, all", planless) : ", all");
+  return refused_policy(options.policy, options.allow_numerics, options.execute ? ", demand, all" : ", all");
 }
 
 Result<Simulation> simulate(const SimulationInput& input, const SimulateOptions& options) {
   Simulation simulation;
-  for (const policy::PolicyInfo& info : policy::policies()) {
+  std::vector<policy::PolicyInfo> policies = policy::policies();
+  if (options.allow_numerics)
+    policies.insert(policies.end(), policy::numerics_policies().begin(), policy::numerics_policies().end());
+  for (const policy::PolicyInfo& info : policies) {
     if (options.policy != "all" && options.policy != info.name) continue;
     auto row = plan_policy(input, std::string(info.name));
     if (!row) return row.error();
     simulation.rows.push_back(std::move(*row));
   }
+  if (changes_numerics(simulation.rows.empty() ? "" : simulation.rows.back().policy))
+    say_own_algorithms("simulate", simulation.rows.back().policy, input.profile, input.phase);
   if (options.execute && (options.policy == "all" || options.policy == planless)) {
     SimulatedPolicy row;
     row.policy = planless;

@@ -13,6 +13,7 @@ struct SimulateOptions {
   std::string policy = "all";  // or a policy's name
   bool execute = false;        // carry the plans out as well
   bool json = false;
+  bool allow_numerics = false;  // the policies that change results too
   std::vector<std::string> command;
 };
 

@@ -7,6 +7,7 @@
 
 #include "core/config.h"
 #include "core/summary.h"
+#include "plan_command.h"
 #include "simulate_run.h"
 #include "text_file.h"
 #include "traced_iterations.h"
@@ -110,7 +111,7 @@ Status execute(const ExecuteRequest& request, Simulation& simulation) {
       const Attempt attempt{row.policy, backing};
       // Without a plan there is nothing to back.
       if (!attempt.planned() && backing != Backing::remap) continue;
-      if (row.makes_plans && !row.of(backing).plan) continue;
+      if (row.makes_plans && (!row.of(backing).plan || changes_numerics(row.policy))) continue;
       auto execution = carry_out(request.capped, request.phase, attempt);
       if (!execution) return execution.error();
       row.executions[static_cast<std::size_t>(backing)] = std::move(*execution);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/bytes.h"
+#include "plan_command.h"
 #include "plan_facts.h"
 #include "policy/planner.h"
 #include "text_table.h"
@@ -25,6 +26,7 @@ std::optional<double> bound_ms(const SimulationInput& input, policy::PlanRequest
 Result<Trial> attempt(const SimulationInput& input, const std::string& policy, Backing backing) {
   policy::PlanRequest request{input.profile.cap_bytes, input.link_out, input.link_in, backing};
   request.bound = false;
+  request.allow_numerics = true;
   const auto start = std::chrono::steady_clock::now();
   auto plan = policy::make_plan(input.profile, input.phase, policy, request);
   Trial trial;
@@ -37,7 +39,7 @@ Result<Trial> attempt(const SimulationInput& input, const std::string& policy, B
                             format_bytes(plan->host_bytes), format_bytes(input.profile.host_budget_bytes));
   } else {
     trial.plan = std::move(*plan);
-    trial.plan->bound_ms = bound_ms(input, request);
+    if (!changes_numerics(policy)) trial.plan->bound_ms = bound_ms(input, request);
   }
   return trial;
 }
@@ -115,6 +117,7 @@ void add_plan(const Simulation& simulation, const Plan& plan, Json& json) {
   for (const MapClass of : all_classes)
     json[std::string(name(of))] = totals.maps[static_cast<std::size_t>(of)];
   json["bound_gap"] = or_null(bound_gap(plan));
+  if (!plan.algorithms.empty()) json["algorithms"] = plan.algorithms.size();
   if (simulation.batch) json["images_per_s"] = images_per_s(simulation, plan.predicted_ms);
   json["backing"] = name(plan.backing);
 }

@@ -17,6 +17,7 @@ GRANULE = 2 << 20
 LINK = ["--link-out", "12e9", "--link-in", "12e9"]
 POLICIES = ["keep", "swap-all-unscheduled", "swap-all", "swap-opt", "pooch", "superneurons", "vdnn-all", "vdnn-conv",
             "vdnn-dyn", "lms", "lms-sync", "hybrid"]
+NUMERICS = ["vdnn-all:m", "vdnn-all:p", "vdnn-conv:m", "vdnn-conv:p", "vdnn-dyn:p"]
 
 
 def pooch(*words):
@@ -128,7 +129,8 @@ class Plan(PlanCommands):
             (self.good.parent / "ops0-seed1.json", "has no ops"),
         ]
         options = [
-            (["--policy", "best"], "--policy 'best': accepted are " + ", ".join(POLICIES)),
+            (["--policy", "best"], "--policy 'best': accepted are " + ", ".join(POLICIES) +
+             "; with --allow-numerics " + ", ".join(NUMERICS) + "\n"),
             (["--link-out", "0"], "--link-out 0: accepted are rates above 0"),
             (["--link-in", "-1"], "--link-in -1: accepted are rates above 0"),
             (["--link-in", "nan"], "--link-in nan: accepted are rates above 0"),
@@ -158,6 +160,57 @@ class Plan(PlanCommands):
                 self.assertEqual((ran.returncode, ran.stdout, ran.stderr.count("\n")), (2, "", 1), ran.stderr)
                 self.assertIn(f"-o '{path}': ", ran.stderr)
         self.assertEqual(os.listdir(self.folder), ["folder"])
+
+
+class OtherAlgorithms(PlanCommands):
+    """ops60-seed3.json knows what the program tried, ops30-seed2.json does not."""
+
+    def test_a_policy_that_changes_the_numbers_has_to_be_allowed(self):
+        for policy in NUMERICS:
+            with self.subTest(policy):
+                ran = self.plan("--policy", policy, memory="1TiB")
+                self.assertEqual((ran.returncode, ran.stdout, ran.stderr.count("\n")), (2, "", 1), ran.stderr)
+                self.assertIn(f"--policy '{policy}': it gives convolutions other algorithms, and results would change: "
+                              "only with --allow-numerics", ran.stderr)
+                self.assertFalse(self.out.exists())
+                plan = self.planned("--policy", policy, "--allow-numerics", memory="1TiB")
+                self.assertEqual(plan["policy"], policy)
+                self.assertTrue(plan["algorithms"])
+                self.out.unlink()
+
+    def test_the_plan_names_the_algorithms_that_are_the_profiles(self):
+        plan = self.planned("--policy", "vdnn-conv:p", "--allow-numerics", memory="1TiB")
+        trials = [{a["name"]: a for a in one["algorithms"]} for one in self.profile["trials"]]
+        for each in plan["algorithms"]:
+            op = self.phase["ops"][each["op"]]
+            tried = trials[op["trials"]]
+            fastest = min(tried.values(), key=lambda a: (a["us"], a.get("workspace", 0)))
+            self.assertEqual(each["takes"], fastest["name"])
+            self.assertEqual((each["ms"], each["instead_of_ms"], each["workspace"]),
+                             (fastest["us"] / 1e3, op["us"] / 1e3, fastest.get("workspace", 0)))
+            own = list(tried)[op["algorithm"]] if "algorithm" in op else ""
+            self.assertEqual(each["instead_of"], own)
+            self.assertTrue(each["name"].endswith(op["kind"]))
+        self.assertEqual(plan["in_core_ms"], self.planned("--policy", "keep", memory="1TiB")["in_core_ms"])
+
+    def test_what_it_takes_is_shown(self):
+        ran = self.plan("--policy", "vdnn-all:m", "--allow-numerics", memory="1TiB")
+        plan = json.loads(self.out.read_text(encoding="utf-8"))
+        count = len(plan["algorithms"])
+        self.assertIn(f"; {count} convolutions with another algorithm; ", ran.stdout)
+        shown = pooch("explain", self.out).stdout
+        self.assertIn(f"{count} convolutions take another algorithm than the program's, which changes results", shown)
+        for each in plan["algorithms"]:
+            self.assertRegex(shown, rf"(?m)^ *{each['op']} +{re.escape(each['name'])} +{each['takes']} ")
+
+    def test_without_trials_the_programs_own_stay_and_a_line_says_so(self):
+        ran = self.plan("--policy", "vdnn-conv:p", "--allow-numerics", memory="1TiB",
+                        profile=self.good.parent / "ops30-seed2.json")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(ran.stderr, "pooch: plan: vdnn-conv:p: the program tried no algorithms: convolutions keep its "
+                                     "own\n")
+        self.assertNotIn("algorithms", json.loads(self.out.read_text(encoding="utf-8")))
+        self.assertNotIn("another algorithm", ran.stdout)
 
 
 class Explain(PlanCommands):

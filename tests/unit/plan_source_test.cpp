@@ -302,6 +302,22 @@ TEST_F(PlanSourceTest, APlanForSomethingElseIsNoPlan) {
   EXPECT_TRUE(cached().empty());
 }
 
+// Results would be other bits.
+Plan with_other_algorithms() {
+  Plan plan = plan_for(phase);
+  plan.algorithms.push_back({4, "conv1 conv_forward", "fft", "gemm", 1, 2, 0});
+  return plan;
+}
+
+TEST_F(PlanSourceTest, APlanWithOtherAlgorithmsIsNoPlan) {
+  write(root / "other.json", to_json(with_other_algorithms()));
+  planner(R"(cp other.json "$out")");
+  const auto source = open();
+  EXPECT_FALSE(ask(*source));
+  expect_demand("it gives convolutions other algorithms, which would change results");
+  EXPECT_TRUE(cached().empty());
+}
+
 TEST_F(PlanSourceTest, APlanForAnotherStructureIsNoPlan) {
   planner(R"(cp good.json "$out")");
   const auto source = open();
@@ -550,6 +566,20 @@ TEST_F(PlanSourceTest, APlanFileServesItsPhaseAndThePlannerTheOthers) {
 
   config.policy = Policy::demand;
   EXPECT_TRUE(ask(*open())) << "a file counts under every policy";
+}
+
+TEST_F(PlanSourceTest, APlanFileWithOtherAlgorithmsIsRefusedOnceAndTheProgramGoesOn) {
+  write(root / "other.json", to_json(with_other_algorithms()));
+  config.plan_file = root / "other.json";
+  config.policy = Policy::demand;
+  const auto source = open();
+  EXPECT_FALSE(ask(*source));
+  EXPECT_FALSE(ask(*source));
+  EXPECT_NE(warnings().find(
+                "gives 1 convolutions other algorithms, which would change results: it is not followed"),
+            std::string::npos)
+      << warnings();
+  EXPECT_EQ(warning_count(), 1u) << warnings();
 }
 
 TEST_F(PlanSourceTest, APlanFileThatIsNoneIsABadSetting) {

@@ -56,6 +56,30 @@ TEST(Plan, WrittenAndReadAgainIsTheSame) {
       << text;
 }
 
+TEST(Plan, NamesOtherAlgorithms) {
+  const std::string one =
+      R"({"op":3,"name":"conv1 conv_forward","takes":"fft","instead_of":"gemm","ms":1.5,"instead_of_ms":2,)"
+      R"("workspace":4096})";
+  const auto reading = [](const std::string& list) {
+    return plan_from_json(with("\"before\":", "\"algorithms\":" + list + ",\"before\":"));
+  };
+  const Result<Plan> plan = reading("[" + one + "]");
+  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_EQ(plan->algorithms.size(), 1u);
+  EXPECT_EQ(plan->algorithms[0].op, 3);
+  EXPECT_EQ(plan->algorithms[0].takes, "fft");
+  EXPECT_EQ(plan->algorithms[0].instead_of, "gemm");
+  EXPECT_EQ(plan->algorithms[0].workspace, 4096u);
+  const Result<Plan> again = plan_from_json(to_json(*plan));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(to_json(*again), to_json(*plan));
+  EXPECT_EQ(reading("[" + one + "," + one + "]").error().message,
+            "plan: /algorithms/1/op is not above the one before it");
+  EXPECT_EQ(reading("[7]").error().message, "plan: /algorithms/0 is 7");
+  EXPECT_EQ(reading("7").error().message, "plan: /algorithms is 7");
+  EXPECT_EQ(reading("[{}]").error().message, "plan: /algorithms/0/op is missing");
+}
+
 TEST(Plan, WithoutMapsIsAPlan) {
   Plan plan;
   plan.phase = "0";
