@@ -62,6 +62,8 @@ class Reading(unittest.TestCase):
         self.assertEqual(" ".join(cell.words(execute=True)),
                          "build/tools/pooch simulate --device soft:v100-pcie3 --memory 16GiB --policy all --execute --json -- "
                          "build/examples/train --network resnext101-3d --batch 1 --input-size 448 --iterations 8 --json")
+        tried = Cell("titanx", "12GiB", "vgg16", 64, ("--benchmark-algorithms",))
+        self.assertIn("--policy all --allow-numerics --json -- ", " ".join(tried.words()))
         names = [cell.name for cell in grids.full().cells()]
         self.assertEqual(len(names), len(set(names)))
 
@@ -155,6 +157,11 @@ class Checking(unittest.TestCase):
         self.assertIn("(pooch)", found.found)
         self.assertFalse(checks.never_worse({self.cell: misfit("hybrid")}).holds)
         self.assertFalse(checks.never_worse({}).holds)
+
+    def test_a_policy_that_changes_the_numbers_may_beat_hybrid(self):
+        data = copy.deepcopy(DATA)
+        data["rows"].append({**data["rows"][0], "policy": "vdnn-conv:p", "feasible": True, "time_ms": 1.0})
+        self.assertTrue(checks.never_worse({self.cell: Result(data)}).holds)
 
     def test_the_relation_to_superneurons_can_come_out_or_not(self):
         figure = grids.full_figures()[2]

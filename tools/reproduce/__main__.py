@@ -81,6 +81,8 @@ def write_document(arguments, grid, runner, profiles, output):
         if figure.key == "18":
             document.table_3()
     document.vdnn("vDNN's networks, titanx", grid.vdnn, published.VDNN_CONVENTIONAL, "vdnn")
+    document.vdnn("vDNN's networks with a choice of algorithms, titanx", grid.tried, published.VDNN_CONVENTIONAL, "vdnn-tried",
+                  ("vdnn-all:m", "vdnn-conv:p", "vdnn-dyn:p", "vdnn-dyn", "hybrid"))
     document.vdnn("vDNN's very deep networks, titanx", grid.deep, published.VDNN_DEEP, "vdnn-deep")
     if grid.profiles:
         batch_factors(document, profiles)

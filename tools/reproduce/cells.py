@@ -38,9 +38,13 @@ class Cell:
     def trainer(self, iterations=ITERATIONS):
         return ["--network", self.network, "--batch", str(self.batch), *self.more, "--iterations", str(iterations), "--json"]
 
+    def numerics(self):
+        """Where the program tries algorithms, policies that choose among them have something to choose from."""
+        return ["--allow-numerics"] if "--benchmark-algorithms" in self.more else []
+
     def words(self, build="build", execute=False):
         return [f"{build}/tools/pooch", "simulate", "--device", f"soft:{self.device}", "--memory", self.memory,
-                "--policy", "all", *(["--execute"] if execute else []), "--json", "--", f"{build}/examples/train",
+                "--policy", "all", *(["--execute"] if execute else []), *self.numerics(), "--json", "--", f"{build}/examples/train",
                 *self.trainer()]
 
 

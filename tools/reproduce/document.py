@@ -125,11 +125,10 @@ class Document:
                  "Command: " + self.command(first, (first.memory, "M"), (first.batch, "N")))
         self.note("less memory")
 
-    def vdnn(self, title, cells, says, key):
+    def vdnn(self, title, cells, says, key, policies=("vdnn-all", "vdnn-conv", "vdnn-dyn", "hybrid")):
         known = self.known(cells)
         if not known:
             return
-        policies = ("vdnn-all", "vdnn-conv", "vdnn-dyn", "hybrid")
         self.add(f"## {title}", f"Published ({says.source}): {says.says}")
         rows, series = [], {policy: [] for policy in policies}
         for label, cell in known.items():

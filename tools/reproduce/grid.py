@@ -75,6 +75,8 @@ def titan(network, batch, *more):
 VDNN = {f"{n} ({b})": titan(n, b) for n, b in (("alexnet", 128), ("googlenet", 128), ("vgg16", 64), ("vgg16", 128),
                                                ("vgg16", 256))}
 VDNN["vgg16 (229), separate ReLUs"] = titan("vgg16", 229, "--separate-relu")
+# The program takes the fastest algorithms itself, and tells what else it tried.
+TRIED = {label: dataclasses.replace(cell, more=(*cell.more, "--benchmark-algorithms")) for label, cell in VDNN.items()}
 DEEP = {f"vgg{layers}": titan(f"vgg{layers}", 32) for layers in (116, 216, 316)}
 # The usual share of the model's host, 80 % of 64 GB, does not hold its maps.
 DEEP["vgg416"] = Cell(TITAN, "12GiB", "vgg416", 32, host_memory="58GiB")
@@ -91,20 +93,21 @@ class Grid:
     figures: list
     table_3: dict  # device → Cell
     vdnn: dict
+    tried: dict  # with --benchmark-algorithms
     deep: dict
     less_memory: dict
     large: dict
     profiles: bool  # batch factors, links, the largest batch of VGG-16: from profiles
 
     def cells(self):
-        groups = [*(figure.cells for figure in self.figures), self.table_3, self.vdnn, self.deep, self.less_memory,
-                  self.large]
+        groups = [*(figure.cells for figure in self.figures), self.table_3, self.vdnn, self.tried, self.deep,
+                  self.less_memory, self.large]
         return list(dict.fromkeys(cell for group in groups for cell in group.values()))
 
 
 def full():
-    return Grid("full", full_figures(), {d: v100(d, "resnet50", 512) for d in (PCIE, NVLINK)}, VDNN, DEEP, LESS_MEMORY,
-                LARGE, True)
+    return Grid("full", full_figures(), {d: v100(d, "resnet50", 512) for d in (PCIE, NVLINK)}, VDNN, TRIED, DEEP,
+                LESS_MEMORY, LARGE, True)
 
 
 def quick():
@@ -112,14 +115,14 @@ def quick():
     figures = [dataclasses.replace(figure, cells={b: figure.cells[b] for b in ("256", "512")})
                for figure in full_figures() if figure.key in ("17", "18")]
     return Grid("quick", figures, {d: v100(d, "resnet50", 512) for d in (PCIE, NVLINK)},
-                {"vgg16 (64)": VDNN["vgg16 (64)"]}, {}, {}, {}, False)
+                {"vgg16 (64)": VDNN["vgg16 (64)"]}, {"vgg16 (64)": TRIED["vgg16 (64)"]}, {}, {}, {}, False)
 
 
 def tiny():
     """One small network on two links, for the program's own test."""
     cells = {d: Cell(d, "600MiB", "resnet50", 8) for d in (PCIE, NVLINK)}
     figures = [Figure("17", "throughput", f"Figure 17, small: {PCIE}", {"8": cells[PCIE]}, METHODS, published.FIGURE_17)]
-    return Grid("tiny", figures, cells, {}, {}, {}, {}, False)
+    return Grid("tiny", figures, cells, {}, {}, {}, {}, {}, False)
 
 
 GRIDS = {"full": full, "quick": quick, "tiny": tiny}
