@@ -16,6 +16,7 @@ from runs import MIB, POOCH, TRAIN, run
 
 POLICIES = ["keep", "swap-all-unscheduled", "swap-all", "swap-opt", "pooch", "superneurons", "vdnn-all", "vdnn-conv",
             "vdnn-dyn", "lms", "lms-sync", "hybrid"]
+NUMERICS = ["vdnn-all:m", "vdnn-all:p", "vdnn-conv:m", "vdnn-conv:p", "vdnn-dyn:p"]
 ACTUAL = ("actual_ms", "actual_overhead", "actual_peak_bytes")
 FIELDS = {"policy", "feasible", "time_ms", "overhead", "peak_bytes", "keep", "swap", "recompute", "plan_seconds",
           "bound_gap"}
@@ -55,6 +56,23 @@ class Simulate(unittest.TestCase):
                     self.assertGreater(row["bound_gap"], -1e-9)
                     self.assertEqual(row["keep"] + row["swap"] + row["recompute"],
                                      sum(rows["hybrid"][of] for of in ("keep", "swap", "recompute")))
+
+    def test_policies_that_change_results_are_shown_on_request_only_and_not_carried_out(self):
+        command = [TRAIN, "--network", "alexnet", "--batch", 256, "--iterations", 16, "--benchmark-algorithms"]
+        _, plain = self.rows(command, memory="2GiB")
+        self.assertEqual(list(plain), POLICIES)
+        _, rows = self.rows(command, "--allow-numerics", memory="2GiB")
+        self.assertEqual(list(rows), POLICIES + NUMERICS)
+        for policy in POLICIES:
+            self.assertEqual(rows[policy]["time_ms"], plain[policy]["time_ms"], policy)
+        self.assertGreater(rows["vdnn-conv:m"]["algorithms"], 3)
+        self.assertGreater(rows["vdnn-conv:m"]["time_ms"], rows["vdnn-conv:p"]["time_ms"])
+        self.assertIsNone(rows["vdnn-conv:m"]["bound_gap"])
+        _, rows = self.rows(command, "--allow-numerics", "--execute", "--policy", "vdnn-conv:m", memory="2GiB")
+        self.assertIsNone(rows["vdnn-conv:m"]["actual_ms"])
+        refused = simulate(command, "--policy", "vdnn-conv:m", memory="2GiB")
+        self.assertEqual((refused.returncode, refused.stderr.count("\n")), (2, 1), refused.stderr)
+        self.assertIn("only with --allow-numerics", refused.stderr)
 
     def test_what_does_not_fit_is_a_row_that_says_so(self):
         _, rows = self.rows(RESNET, memory="600MiB")

@@ -67,10 +67,15 @@ had to recompute. Only overheads can be compared.""",
 not say. The trainer's needs 16 GiB with ReLUs in place and, where each writes a map of its own (`--separate-relu`), 28 GB at
 batch 229, which is the last row. There weights, their gradients and momentum (1.7 GB) lie beside the three maps of 2.9 GB that
 a ReLU's backward pass has in hand, and the next layer's maps on their way, for which `vdnn-*` have no room. `vdnn-dyn` has no
-loss where everything fits, as published, and 2 % at batch 256 where 18 % of the throughput is published: vDNN also changes
-convolution algorithms (`:m`, `:p`) for the sake of workspace, here the algorithms stay the program's own. That this makes
-the whole difference is not shown. `vdnn-conv` reaches the published average on AlexNet and VGG, not on GoogLeNet, whose
+loss where everything fits, as published, and 2 % at batch 256 where 18 % of the throughput is published. vDNN also changes
+convolution algorithms for the sake of workspace: see the next table. `vdnn-conv` reaches the published average on AlexNet and VGG, not on GoogLeNet, whose
 convolutions are small beside their inputs; open.""",
+    "vdnn-tried": """Here the trainer tries algorithms and takes the fastest deterministic ones itself (`--benchmark-algorithms`), which
+makes in-core training faster, and so the link's share larger. Policies in `:m` and `:p` choose among what it tried; "in-core" stays
+the program's own choice. At batch 256 `vdnn-all:m`, which takes no workspace, loses by far the most; `vdnn-dyn:p` ends with
+`vdnn-conv:p`, which fits, so its greedy step has nothing to do. The fastest algorithms of the model are fused Winograd, with
+workspaces of a few MiB; trials get at most 256 MiB of it. So the choice costs little memory here, and does not explain the
+published 18 %. At 28 GB (last row) no choice of algorithms helps: it is maps that do not fit.""",
     "vdnn-deep": """`vdnn-dyn` keeps only what fits as a whole and waits at every layer for its copy, so a few per cent remain; a plan that does
 not wait (`hybrid`, and `swap-all` in the last table) has none. VGG-416 is planned with 58 GiB of the model's 64 GB host:
 moving every map takes 60.4 GiB, so the policies that do have no plan.""",
