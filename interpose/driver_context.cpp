@@ -1,7 +1,7 @@
 // The calling thread's context: asked of the driver, or known without asking.
 //
 // Where a process sees one device and has created no context, nothing but that device's primary context can
-// be current on a thread, or nothing at all. So a thread that was found in the session's context stays in it
+// be current on a thread, or nothing at all. So a thread that was found in a session's context stays in it
 // until a call that may leave a thread without one, and all ways to such a call lead through here
 // (lookup.cpp). The runtime's own ways past the exported functions lead to other devices' primary contexts
 // only; where there are several devices or contexts, the driver is asked once in every call of the program's.
@@ -24,7 +24,7 @@ constinit std::atomic<bool> created{false};  // a context that is no device's pr
 struct Known {
   std::uint64_t call;
   CUcontext context;
-  bool stays;  // it is the session's, and no other can be current
+  bool stays;  // it is a session's, and no other can be current
 };
 [[gnu::tls_model("initial-exec")]] thread_local Known known = {};
 
@@ -49,7 +49,7 @@ CUcontext current_context(const Scope& scope) {
   auto* const get_current = real_cuCtxGetCurrent.get(scope);
   CUcontext context = nullptr;
   if (get_current == nullptr || get_current(&context) != CUDA_SUCCESS) context = nullptr;
-  const bool stays = context != nullptr && context == context_of_session() && one_device(scope);
+  const bool stays = context != nullptr && device_served_in(context).has_value() && one_device(scope);
   if (scope.outermost() || stays) known = {scope.call(), context, stays};
   return context;
 }

@@ -33,6 +33,7 @@ namespace pooch::interpose {
 namespace {
 
 POOCH_REAL(cuda, cuCtxSetCurrent);
+POOCH_REAL(cuda, cuCtxGetCurrent);
 POOCH_REAL(cuda, cuCtxGetDevice);
 POOCH_REAL(cuda, cuCtxPushCurrent_v2);
 POOCH_REAL(cuda, cuCtxPopCurrent_v2);
