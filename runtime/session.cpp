@@ -173,7 +173,6 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   const ThreadsWork work;
   Work& w = *work;
   std::unique_lock lock(s.mutex);
-  const std::uint64_t moves = s.device.counters().moves();
   if (s.small_buffers_due() && !call.trial) s.scan_small_buffers(*this, call.stream, lock);
   s.tracker.resolve(call, w.op);
   if (w.op.operands.empty()) {
@@ -211,7 +210,9 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   if (timed) s.profiler.begin(call.stream);
   const int status = s.launch(call, w, launch, lock);
   if (s.trace) s.trace->end(shown);
-  if (timed) s.profiler.end(call.stream, w.op, moves != s.device.counters().moves());
+  const std::uint64_t moves = s.device.counters().moves();
+  const bool disturbed = std::exchange(s.moves_at_launch, moves) != moves;  // since the op before
+  if (timed) s.profiler.end(call.stream, w.op, disturbed);
   s.note_use(w, stream, status == 0);
   if (status != 0) return status;
   s.note_small_buffers(call, w.op, stream);

@@ -172,6 +172,7 @@ struct Session::Impl {
   std::uint64_t free_at_start = 0;     // device bytes free when the session opened
   std::uint64_t measured_peak = 0, passed_since_growth = 0;
   std::uint64_t added_since_asked = 0;  // bytes charged
+  std::uint64_t moves_at_launch = 0;    // CountingDevice::moves when an op was last launched
   std::vector<LinkSample> link;
   static constexpr std::uint64_t most_scans = 64;  // each is a host wait
   std::map<Address, SmallBuffer> small_buffers;
