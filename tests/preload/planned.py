@@ -62,7 +62,7 @@ class Planned(unittest.TestCase):
     def test_small_resnet50_with_validation_and_googlenet_give_the_same_bits(self):
         for network, cap, loop in (("resnet50", 440, ["--validate-every", "5"]), ("googlenet", 132, [])):
             with self.subTest(network=network):
-                command = train(network, 10, "--input-size", "32", "--batch", "128", "--lr", "0.001", *loop)
+                command = train(network, 14, "--input-size", "32", "--batch", "128", "--lr", "0.001", *loop)
                 in_core = run(COMPUTE, command, "--no-pooch")
                 self.assertNotIn("nan", "".join(in_core.losses))
                 capped = self.planned(COMPUTE, command, "hybrid", cap)
