@@ -60,35 +60,25 @@ void forget_context() {
 
 }  // namespace pooch::interpose
 
-// `before` is done ahead of the real call.
-#define POOCH_CONTEXT(function, before, parameters, arguments)        \
-  namespace {                                                         \
-  POOCH_REAL(cuda, function);                                         \
-  }                                                                   \
-  POOCH_EXPORT CUresult function parameters {                         \
-    const Scope scope;                                                \
-    auto* const real = real_##function.get(scope);                    \
-    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED; \
-    before;                                                           \
-    return real arguments;                                            \
-  }
+// Noted ahead of the real call.
+#define POOCH_LEAVES_CONTEXT(function, parameters, arguments) \
+  POOCH_DRIVER_HOOK(function, parameters, arguments, forget_context(); return launch();)
+#define POOCH_MAKES_CONTEXT(function, parameters, arguments) \
+  POOCH_DRIVER_HOOK(function, parameters, arguments, created.store(true); return launch();)
 
-POOCH_CONTEXT(cuCtxSetCurrent, forget_context(), (CUcontext ctx), (ctx))
-POOCH_CONTEXT(cuCtxPushCurrent, forget_context(), (CUcontext ctx), (ctx))
-POOCH_CONTEXT(cuCtxPushCurrent_v2, forget_context(), (CUcontext ctx), (ctx))
-POOCH_CONTEXT(cuCtxPopCurrent, forget_context(), (CUcontext * pctx), (pctx))
-POOCH_CONTEXT(cuCtxPopCurrent_v2, forget_context(), (CUcontext * pctx), (pctx))
+POOCH_LEAVES_CONTEXT(cuCtxSetCurrent, (CUcontext ctx), (ctx))
+POOCH_LEAVES_CONTEXT(cuCtxPushCurrent, (CUcontext ctx), (ctx))
+POOCH_LEAVES_CONTEXT(cuCtxPushCurrent_v2, (CUcontext ctx), (ctx))
+POOCH_LEAVES_CONTEXT(cuCtxPopCurrent, (CUcontext * pctx), (pctx))
+POOCH_LEAVES_CONTEXT(cuCtxPopCurrent_v2, (CUcontext * pctx), (pctx))
 
-POOCH_CONTEXT(cuCtxCreate, created.store(true), (CUcontext * pctx, unsigned int flags, CUdevice dev),
-              (pctx, flags, dev))
-POOCH_CONTEXT(cuCtxCreate_v2, created.store(true), (CUcontext * pctx, unsigned int flags, CUdevice dev),
-              (pctx, flags, dev))
-POOCH_CONTEXT(cuCtxCreate_v3, created.store(true),
-              (CUcontext * pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags,
-               CUdevice dev),
-              (pctx, paramsArray, numParams, flags, dev))
-POOCH_CONTEXT(cuCtxCreate_v4, created.store(true),
-              (CUcontext * pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev),
-              (pctx, ctxCreateParams, flags, dev))
-POOCH_CONTEXT(cuCtxFromGreenCtx, created.store(true), (CUcontext * pContext, CUgreenCtx hCtx),
-              (pContext, hCtx))
+POOCH_MAKES_CONTEXT(cuCtxCreate, (CUcontext * pctx, unsigned int flags, CUdevice dev), (pctx, flags, dev))
+POOCH_MAKES_CONTEXT(cuCtxCreate_v2, (CUcontext * pctx, unsigned int flags, CUdevice dev), (pctx, flags, dev))
+POOCH_MAKES_CONTEXT(cuCtxCreate_v3,
+                    (CUcontext * pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags,
+                     CUdevice dev),
+                    (pctx, paramsArray, numParams, flags, dev))
+POOCH_MAKES_CONTEXT(cuCtxCreate_v4,
+                    (CUcontext * pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev),
+                    (pctx, ctxCreateParams, flags, dev))
+POOCH_MAKES_CONTEXT(cuCtxFromGreenCtx, (CUcontext * pContext, CUgreenCtx hCtx), (pContext, hCtx))

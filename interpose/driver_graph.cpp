@@ -201,26 +201,14 @@ bool hold_captured(const Scope& scope, runtime::Session& session, const char* fu
 
 }  // namespace pooch::interpose
 
-// `body` makes the call: `launch` is the real function with its arguments.
-#define POOCH_GRAPH(function, parameters, arguments, ...)             \
-  namespace {                                                         \
-  POOCH_REAL(cuda, function);                                         \
-  }                                                                   \
-  POOCH_EXPORT CUresult function parameters {                         \
-    const Scope scope;                                                \
-    auto* const real = real_##function.get(scope);                    \
-    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED; \
-    const auto launch = [&] { return real arguments; };               \
-    __VA_ARGS__                                                       \
-  }
-// The same for both meanings of stream 0: `stream` is what it is.
-#define POOCH_GRAPH_BOTH(function, parameters, arguments, ...)                          \
-  POOCH_GRAPH(function, parameters, arguments,                                          \
-              const StreamHandle stream = stream_of(hStream, StreamHandle::legacy);     \
-              __VA_ARGS__)                                                              \
-  POOCH_GRAPH(function##_ptsz, parameters, arguments,                                   \
-              const StreamHandle stream = stream_of(hStream, StreamHandle::per_thread); \
-              __VA_ARGS__)
+// Both meanings of stream 0: `stream` is what it is.
+#define POOCH_GRAPH_BOTH(function, parameters, arguments, ...)                                \
+  POOCH_DRIVER_HOOK(function, parameters, arguments,                                          \
+                    const StreamHandle stream = stream_of(hStream, StreamHandle::legacy);     \
+                    __VA_ARGS__)                                                              \
+  POOCH_DRIVER_HOOK(function##_ptsz, parameters, arguments,                                   \
+                    const StreamHandle stream = stream_of(hStream, StreamHandle::per_thread); \
+                    __VA_ARGS__)
 
 POOCH_GRAPH_BOTH(cuStreamBeginCapture_v2, (CUstream hStream, CUstreamCaptureMode mode), (hStream, mode),
                  return begin_capture(scope, stream, launch);)
@@ -235,9 +223,9 @@ POOCH_GRAPH_BOTH(cuGraphLaunch, (CUgraphExec hGraphExec, CUstream hStream), (hGr
                  return launch_graph(scope, hGraphExec, stream, launch);)
 
 // A function that succeeds puts what `from` does into `to` as well.
-#define POOCH_GRAPH_COPY(function, parameters, arguments, to, from, instead)     \
-  POOCH_GRAPH(function, parameters, arguments, const CUresult status = launch(); \
-              if (status == CUDA_SUCCESS) copied(to, from, instead); return status;)
+#define POOCH_GRAPH_COPY(function, parameters, arguments, to, from, instead)           \
+  POOCH_DRIVER_HOOK(function, parameters, arguments, const CUresult status = launch(); \
+                    if (status == CUDA_SUCCESS) copied(to, from, instead); return status;)
 
 POOCH_GRAPH_COPY(cuGraphClone, (CUgraph * phGraphClone, CUgraph originalGraph), (phGraphClone, originalGraph),
                  *phGraphClone, originalGraph, false)
@@ -277,6 +265,6 @@ POOCH_GRAPH_COPY(cuGraphExecChildGraphNodeSetParams,
 
 // Ahead of the call: afterwards the handle may mean another graph. The session itself waits for work that
 // runs.
-POOCH_GRAPH(cuGraphDestroy, (CUgraph hGraph), (hGraph), destroyed(hGraph); return launch();)
-POOCH_GRAPH(cuGraphExecDestroy, (CUgraphExec hGraphExec), (hGraphExec), destroyed(hGraphExec);
-            return launch();)
+POOCH_DRIVER_HOOK(cuGraphDestroy, (CUgraph hGraph), (hGraph), destroyed(hGraph); return launch();)
+POOCH_DRIVER_HOOK(cuGraphExecDestroy, (CUgraphExec hGraphExec), (hGraphExec), destroyed(hGraphExec);
+                  return launch();)

@@ -31,18 +31,10 @@ POOCH_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) {
 
 // A function whose work in `stream` may wait for the program. Noted behind it: an event recorded before it
 // says nothing about it.
-#define POOCH_HOST_BLOCKING(function, stream, for_zero, parameters, arguments)          \
-  namespace {                                                                           \
-  POOCH_REAL(cuda, function);                                                           \
-  }                                                                                     \
-  POOCH_EXPORT CUresult function parameters {                                           \
-    const Scope scope;                                                                  \
-    auto* const real = real_##function.get(scope);                                      \
-    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                   \
-    const CUresult status = real arguments;                                             \
-    if (status == CUDA_SUCCESS) note_host_blocking(scope, stream_of(stream, for_zero)); \
-    return status;                                                                      \
-  }
+#define POOCH_HOST_BLOCKING(function, stream, for_zero, parameters, arguments)                          \
+  POOCH_DRIVER_HOOK(function, parameters, arguments, const CUresult status = launch();                  \
+                    if (status == CUDA_SUCCESS) note_host_blocking(scope, stream_of(stream, for_zero)); \
+                    return status;)
 #define POOCH_HOST_BLOCKING_BOTH(function, stream, parameters, arguments)            \
   POOCH_HOST_BLOCKING(function, stream, StreamHandle::legacy, parameters, arguments) \
   POOCH_HOST_BLOCKING(function##_ptsz, stream, StreamHandle::per_thread, parameters, arguments)

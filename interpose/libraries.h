@@ -56,3 +56,17 @@ class Real {
 }  // namespace pooch::interpose
 
 #define POOCH_EXPORT extern "C" __attribute__((visibility("default")))
+
+// A function of the driver's: the last argument decides what happens around `launch()`, the real call, within
+// `scope`.
+#define POOCH_DRIVER_HOOK(function, parameters, arguments, ...)       \
+  namespace {                                                         \
+  POOCH_REAL(cuda, function);                                         \
+  }                                                                   \
+  POOCH_EXPORT CUresult function parameters {                         \
+    const Scope scope;                                                \
+    auto* const real = real_##function.get(scope);                    \
+    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED; \
+    const auto launch = [&] { return real arguments; };               \
+    __VA_ARGS__                                                       \
+  }

@@ -113,7 +113,7 @@ class Planned(unittest.TestCase):
                     done = run(COMPUTE, train("digits", 10), "--memory", f"{cap}MiB",
                                env={"POOCH_POLICY": "", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": f"{folder}/{cap}"})
                     self.check(done, cap)
-                    self.assertEqual(done.losses[:12], self.in_core.losses[:10])
+                    self.assertEqual(done.losses, self.in_core.losses[:10])
                     self.assertEqual(done.summary["policy"], "hybrid")
                     self.assertEqual(done.summary["planned_iterations"] > 0, planned)
                     self.assertEqual(pathlib.Path(folder, str(cap)).exists(), planned, "nothing is planned, nothing kept")

@@ -13,8 +13,10 @@ from runs import MIB, TRAIN, run
 
 DEVICE = "soft:v100-nvlink2:timing:memory=1TiB"
 NETWORKS = ("alexnet", "googlenet", "resnet152", "resnext101-3d")
+FIT_AT_FORTY_PERCENT = 2  # runs, at least
 if sys.argv[2:] == ["all"]:
     NETWORKS += ("digits", "vgg16", "vgg116", "vgg216", "vgg316", "vgg416", "resnet50")
+    FIT_AT_FORTY_PERCENT = 4
 
 
 def under_plan(command, cap_mib, **more):
@@ -54,7 +56,7 @@ class PlannedNetworks(unittest.TestCase):
                     self.check(done, cap)
                     self.assertGreater(done.summary["bytes_out"] + done.summary["replays"], 0)
                     at_forty_percent += least is None
-        self.assertGreaterEqual(at_forty_percent, 2)
+        self.assertGreaterEqual(at_forty_percent, FIT_AT_FORTY_PERCENT)
 
 
 class Steady(unittest.TestCase):

@@ -57,7 +57,7 @@ def run(device, command, *options, env=None, timeout=300, ahead=None):
                               capture_output=True, text=True, timeout=timeout)
         text = {name: path.read_text() if path.exists() else "" for name, path in files.items()}
     return Run(done.returncode, done.stdout, done.stderr, json.loads(text["summary"] or "null"),
-               json.loads(text["device"] or "null"), text["losses"].split("\n"),
+               json.loads(text["device"] or "null"), text["losses"].splitlines(),
                text["weights"].splitlines())
 
 
