@@ -27,7 +27,7 @@ class Bits:
     def in_core(self, network):
         run = self.programs.run(self.device, self.command(network), "--no-pooch")
         require(run.status == 0, f"in-core, exit code {run.status}: {run.last_words()}")
-        require(len(run.losses) > self.iterations, f"in-core, {len(run.losses) - 1} losses of {self.iterations} iterations")
+        require(len(run.losses) == self.iterations, f"in-core, {len(run.losses)} losses of {self.iterations} iterations")
         return run
 
     def twice(self, network):

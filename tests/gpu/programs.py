@@ -81,7 +81,7 @@ class Programs:
                                   capture_output=True, text=True, timeout=timeout)
             text = {name: path.read_text(encoding="utf-8") if path.exists() else "" for name, path in files.items()}
         return Run(done.returncode, done.stdout, done.stderr, json.loads(text["summary"] or "null"),
-                   json.loads(text["device"] or "null"), text["losses"].split("\n"), text["weights"].splitlines())
+                   json.loads(text["device"] or "null"), text["losses"].splitlines(), text["weights"].splitlines())
 
     def policies(self):
         """Those that make plans, as the program itself lists them."""
