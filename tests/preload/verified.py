@@ -2,13 +2,17 @@
 
 usage: verified.py BUILD_FOLDER WRONG_REPLAY_LIBRARY
 """
+import json
+import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
 
-from runs import MIB, TRAIN, run
+from runs import MIB, POOCH, TRAIN, run
 
 COMPUTE = "soft:v100-pcie3:compute"
+TIMING = "soft:v100-pcie3:timing"
 WRONG = sys.argv[2]
 ITERATIONS = 11
 LATER = 40  # of the replays: in the third iteration of the plan, or behind it
@@ -54,8 +58,25 @@ class Verified(unittest.TestCase):
         # Its plan has less memory, and may be another one.
         self.assertGreater(compared["all", "alias"], compared["sample", "remap"] + 30)
 
+    def test_a_plan_that_is_adopted_again_is_not_proven_again(self):
+        """Whenever more is known of the program: a given plan is, several times at the start."""
+        with tempfile.TemporaryDirectory() as folder:
+            plan = f"{folder}/plan.json"
+            self.train("--policy", "demand", "--memory", "140MiB", device=TIMING, POOCH_REPORT=folder)
+            made = subprocess.run([POOCH, "plan", f"{folder}/profile.json", "--policy", "superneurons", "--memory", "132MiB", "-o", plan],
+                                  capture_output=True, text=True)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            dropped = sum(m["class"] == "recompute" for m in json.loads(pathlib.Path(plan).read_text())["maps"])
+            self.assertGreater(dropped, 5)
+            done = self.train("--memory", "140MiB", device=TIMING, POOCH_PLAN=plan, POOCH_LOG="info")
+            self.check(done)
+            self.assertGreater(done.err.count("plan by superneurons"), 1)
+            sampled = done.summary["planned_iterations"] // 8 + 1
+            self.assertLessEqual(done.summary["verified"], 2 * dropped + sampled)
+            self.assertGreaterEqual(done.summary["verified"], 2 * dropped)
+
     def test_nothing_differs_where_no_memory_is_touched(self):
-        done = self.train("--memory", "140MiB", device="soft:v100-pcie3:timing", POOCH_VERIFY="all")
+        done = self.train("--memory", "140MiB", device=TIMING, POOCH_VERIFY="all")
         self.check(done)
         self.assertEqual(done.summary["mismatches"], 0)
         self.assertGreater(done.summary["verified"], 50)
