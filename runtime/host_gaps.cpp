@@ -15,24 +15,25 @@ std::vector<double> measured_gaps(std::span<const TimedOp> ops) {
   return gaps;
 }
 
-// Between two launches, where the device waited for both; 0 where it never did.
-double usual_interval(std::span<const TimedOp> ops, const std::vector<double>& gaps) {
+}  // namespace
+
+double usual_interval(std::span<const std::span<const TimedOp>> iterations) {
   std::vector<double> intervals;
-  for (std::size_t i = 1; i < ops.size(); ++i)
-    if (gaps[i] > 0 && gaps[i - 1] > 0 && !ops[i].disturbed && !ops[i - 1].disturbed)
-      intervals.push_back(ops[i].start_us - ops[i - 1].start_us);
+  for (const auto ops : iterations) {
+    const std::vector<double> gaps = measured_gaps(ops);
+    for (std::size_t i = 1; i < ops.size(); ++i)
+      if (gaps[i] > 0 && gaps[i - 1] > 0 && !ops[i].disturbed)
+        intervals.push_back(ops[i].start_us - ops[i - 1].start_us);
+  }
   if (intervals.empty()) return 0;
   const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(intervals.size() / 2);
   std::nth_element(intervals.begin(), middle, intervals.end());
   return *middle;
 }
 
-}  // namespace
-
-std::vector<double> host_gaps(std::span<const TimedOp> ops) {
+std::vector<double> host_gaps(std::span<const TimedOp> ops, double usual) {
   const std::vector<double> measured = measured_gaps(ops);
   if (std::none_of(ops.begin(), ops.end(), [](const TimedOp& op) { return op.disturbed; })) return measured;
-  const double usual = usual_interval(ops, measured);
   std::vector<double> gaps(ops.size(), 0);
   double host = 0, device = ops.empty() ? 0 : ops.front().end_us - ops.front().start_us;
   const auto waited = [&](std::size_t i) { return measured[i] > 0 && !ops[i].disturbed; };

@@ -15,9 +15,13 @@ struct TimedOp {
   bool disturbed = false;            // pooch had to move memory for it
 };
 
+// Microseconds that the host takes from launch to launch: the median, over iterations of one phase, where the
+// device waited for both launches and pooch did not hold up the second. 0 where the device never waited.
+double usual_interval(std::span<const std::span<const TimedOp>> iterations);
+
 // Microseconds before each op of one iteration, in order. As measured, where pooch disturbed nothing. Else as
-// they would be had the host kept its lead: it takes the time between ops that is seen where ops wait for it
-// one after the other, more where it was seen to take more, and none for what pooch does.
-std::vector<double> host_gaps(std::span<const TimedOp> ops);
+// they would be had the host kept its lead: it takes the usual interval from op to op, more where it was seen
+// to take more, and none for what pooch does.
+std::vector<double> host_gaps(std::span<const TimedOp> ops, double usual);
 
 }  // namespace pooch::runtime

@@ -331,14 +331,17 @@ PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phas
   made.seen = phase.seen;
   std::vector<Values> values(made.ops.size());
   std::vector<double> wholes;
-  for (const Timed& timed : known.timed) {
-    if (timed.steps.size() != made.ops.size() || !is_complete(timed)) continue;
+  std::vector<std::span<const TimedOp>> iterations;
+  for (const Timed& timed : known.timed)
+    if (timed.steps.size() == made.ops.size() && is_complete(timed)) iterations.push_back(timed.steps);
+  const double usual = usual_interval(iterations);
+  for (const auto steps : iterations) {
     // An iteration that was seen may since have become the begin of a longer one.
     made.measured += made.measured < made.seen;
-    double first = timed.steps.front().start_us, latest = first;
-    const std::vector<double> gaps = host_gaps(timed.steps);
-    for (std::size_t i = 0; i < timed.steps.size(); ++i) {
-      const TimedOp& op = timed.steps[i];
+    double first = steps.front().start_us, latest = first;
+    const std::vector<double> gaps = host_gaps(steps, usual);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const TimedOp& op = steps[i];
       values[i].us.push_back(op.end_us - op.start_us);
       values[i].gaps.push_back(gaps[i]);
       first = std::min(first, op.start_us);

@@ -7,6 +7,11 @@
 namespace pooch::runtime {
 namespace {
 
+std::vector<double> host_gaps(std::span<const TimedOp> ops) {
+  const std::span<const TimedOp> one[] = {ops};
+  return runtime::host_gaps(ops, usual_interval(one));
+}
+
 double sum(const std::vector<double>& gaps) {
   return std::accumulate(gaps.begin(), gaps.end(), 0.0);
 }
@@ -38,6 +43,28 @@ TEST(HostGaps, APauseOfTheProgramStays) {
   for (int i = 0; i < 10; ++i) ops.push_back({230 + 10.0 * i, 232 + 10.0 * i});
   ops.push_back({5000, 5100});
   EXPECT_GT(sum(host_gaps(ops)), 4000);
+}
+
+// The first iteration loads a module before its third op. All others are disturbed, so nothing else there
+// says how long launches take; a later iteration does.
+TEST(HostGaps, OnePauseOfTheFirstIterationIsNotTheUsualInterval) {
+  std::vector<TimedOp> first{{0, 2}, {10, 12}, {550, 552}}, later;
+  for (int i = 0; i < 50; ++i) first.push_back({1000.0 + 300 * i, 1002.0 + 300 * i, true});
+  for (int i = 0; i < 53; ++i) later.push_back({20000.0 + 10 * i, 20002.0 + 10 * i, i == 50});
+  const std::span<const TimedOp> iterations[] = {first, later};
+  EXPECT_DOUBLE_EQ(usual_interval(iterations), 10);
+  EXPECT_DOUBLE_EQ(runtime::host_gaps(first, usual_interval(iterations)).back(), 8);
+}
+
+// Each second op waits for memory; those behind them tell of the host.
+TEST(HostGaps, AnOpBehindOneThatPoochHeldUpShowsTheHost) {
+  std::vector<TimedOp> ops{{0, 2}};
+  for (int i = 0; i < 50; ++i) {
+    ops.push_back({500.0 * i + 100, 500.0 * i + 102, true});
+    ops.push_back({500.0 * i + 115, 500.0 * i + 117});
+  }
+  const std::span<const TimedOp> one[] = {ops};
+  EXPECT_DOUBLE_EQ(usual_interval(one), 15);
 }
 
 }  // namespace
