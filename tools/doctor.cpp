@@ -39,14 +39,11 @@ Finding look_at_settings() {
 }
 
 Finding look_at_library(const Install& install) {
-  if (!install.library) {
-    return {"libpooch.so", Level::problem, "neither in ../interpose nor in ../lib/pooch beside this program",
-            "install pooch as a whole, or run it from its build folder"};
-  }
-  const std::string path = install.library->string();
-  if (path.find_first_of(": ") == std::string::npos) return {"libpooch.so", Level::ok, path, ""};
-  return {"libpooch.so", Level::problem, path + " has a space or a colon, which LD_PRELOAD cannot carry",
-          "move pooch to another folder"};
+  const auto path = library_to_preload(install);
+  if (path) return {"libpooch.so", Level::ok, *path, ""};
+  return {"libpooch.so", Level::problem, path.error().message,
+          install.library ? "move pooch to another folder"
+                          : "install pooch as a whole, or run it from its build folder"};
 }
 
 // Runs this program again as any program would run, and reads what it wrote.

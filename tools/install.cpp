@@ -1,5 +1,7 @@
 #include "install.h"
 
+#include <fmt/format.h>
+
 namespace pooch::tools {
 namespace fs = std::filesystem;
 namespace {
@@ -25,6 +27,23 @@ Install find_install() {
   install.softgpu_folder = first_existing({up / "softgpu", up / "lib/pooch/softgpu"});
   if (install.softgpu_folder.empty()) install.softgpu_folder = up / "softgpu";
   return install;
+}
+
+Status check_preload(const std::string& path) {
+  if (path.find_first_of(": ") == std::string::npos) return Done{};
+  return Error{
+      ErrorCode::invalid_argument,
+      fmt::format("LD_PRELOAD cannot carry '{}': move it to a path without spaces and colons", path)};
+}
+
+Result<std::string> library_to_preload(const Install& install) {
+  if (!install.library) {
+    return Error{ErrorCode::invalid_argument,
+                 "libpooch.so is neither in ../interpose nor in ../lib/pooch beside this program"};
+  }
+  std::string path = install.library->string();
+  if (const Status fit = check_preload(path); !fit) return fit.error();
+  return path;
 }
 
 }  // namespace pooch::tools

@@ -12,6 +12,7 @@
 #include "doctor.h"
 #include "explain_command.h"
 #include "graph_command.h"
+#include "path_command.h"
 #include "plan_command.h"
 #include "record_command.h"
 #include "run_command.h"
@@ -157,6 +158,8 @@ int main(int argc, char** argv) {
   pooch::tools::GraphOptions graph_options;
   CLI::App& graph = *app.add_subcommand("graph", "the network that a profile or a recording holds");
   describe_graph(graph, graph_options);
+  const CLI::App& path =
+      *app.add_subcommand("path", "where libpooch.so is: LD_PRELOAD=$(pooch path) ./train");
   PlanTools plans(app);
   try {
     app.parse(std::vector<std::string>(std::make_reverse_iterator(mark), all.rend()));
@@ -168,6 +171,7 @@ int main(int argc, char** argv) {
   }
   if (doctor.parsed()) return pooch::tools::doctor_command(doctor_options);
   if (graph.parsed()) return pooch::tools::graph_command(graph_options);
+  if (path.parsed()) return pooch::tools::path_command();
   if (const auto code = plans.run(options.command)) return *code;
   if (options.command.empty()) {
     const std::string wanted = app.get_subcommands().front()->get_name();

@@ -70,19 +70,13 @@ std::optional<Refusal> host_memory_of_model(const SoftDevice& device, const Inst
   return {};
 }
 
-std::optional<Refusal> check_preload(const std::string& path) {
-  if (path.find_first_of(": ") == std::string::npos) return {};
-  return Refusal{
-      exit_failed,
-      fmt::format("LD_PRELOAD cannot carry '{}': move it to a path without spaces and colons", path)};
-}
-
 std::optional<Refusal> choose_device(const RunOptions& options, const Install& install,
                                      Environment& environment) {
   const auto device = parse_device(options.device, install.softgpu_folder);
   if (!device) return Refusal{exit_bad_usage, "--device " + device.error().message};
   if (*device) {
-    if (const auto refusal = check_preload(install.softgpu_folder.string())) return refusal;
+    if (const Status fit = check_preload(install.softgpu_folder.string()); !fit)
+      return Refusal{exit_failed, fit.error().message};
     use_soft_device(**device, install.softgpu_folder, environment);
     if (options.seed) environment.set("SOFTGPU_SEED", std::to_string(*options.seed));
     // Its OpenMP threads wait between kernels; spinning there takes the cores from everybody else.
@@ -99,17 +93,6 @@ std::optional<Refusal> choose_device(const RunOptions& options, const Install& i
   return Refusal{
       exit_failed,
       "no CUDA driver (libcuda.so.1) found; without a GPU use --device soft:v100-pcie3, a software one"};
-}
-
-std::optional<Refusal> preload(const Install& install, Environment& environment) {
-  if (!install.library) {
-    return Refusal{exit_failed,
-                   "libpooch.so is neither in ../interpose nor in ../lib/pooch beside this program"};
-  }
-  const std::string path = install.library->string();
-  if (const auto refusal = check_preload(path)) return refusal;
-  environment.preload(path);
-  return {};
 }
 
 // The folder where the library leaves its summary: the user's, or a new one that goes away again.
@@ -171,7 +154,9 @@ int run_command(const RunOptions& options) {
   if (const auto refusal = choose_device(options, install, environment)) return complain(*refusal);
   if (options.without_pooch) return finish(run_child(options.command, environment.entries()));
 
-  if (const auto refusal = preload(install, environment)) return complain(*refusal);
+  const auto library = library_to_preload(install);
+  if (!library) return complain({exit_failed, library.error().message});
+  environment.preload(*library);
   for (const Setting& setting : settings) {
     if (setting.value) environment.set(setting.variable, *setting.value);
   }

@@ -94,11 +94,22 @@ class BadInput(unittest.TestCase):
             os.mkdir(f"{folder}/tools")
             os.symlink(BUILD / "softgpu", f"{folder}/softgpu")
             shutil.copy(POOCH, f"{folder}/tools/pooch")
-            done = subprocess.run([f"{folder}/tools/pooch", "run", "--device", DEVICE, "--", "true"], capture_output=True, text=True,
-                                  timeout=60)
-        self.assertEqual(done.returncode, 3)
+            for words in (["run", "--device", DEVICE, "--", "true"], ["path"]):
+                done = subprocess.run([f"{folder}/tools/pooch", *words], capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stdout), (3, ""))
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertIn("libpooch.so", done.stderr)
+
+    def test_a_path_that_ld_preload_cannot_carry(self):
+        with tempfile.TemporaryDirectory(prefix="two words") as folder:
+            os.mkdir(f"{folder}/tools")
+            os.mkdir(f"{folder}/interpose")
+            shutil.copy(POOCH, f"{folder}/tools/pooch")
+            shutil.copy(BUILD / "interpose/libpooch.so", f"{folder}/interpose/libpooch.so")
+            done = subprocess.run([f"{folder}/tools/pooch", "path"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        self.assertIn("libpooch.so", done.stderr)
+        self.assertIn("spaces", done.stderr)
 
     def test_missing_vendor_library(self):
         """A program whose libcudnn is missing does not start; the loader says so, and its status comes through."""

@@ -1,0 +1,20 @@
+#include "path_command.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "install.h"
+#include "run_command.h"
+#include "text_file.h"
+
+namespace pooch::tools {
+
+int path_command() {
+  const auto path = library_to_preload(find_install());
+  if (path) return print_text("path", *path + "\n");
+  fmt::print(stderr, "pooch: error: path: {}\n", path.error().message);
+  return exit_failed;
+}
+
+}  // namespace pooch::tools
