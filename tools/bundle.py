@@ -49,11 +49,10 @@ class Bundle:
         subprocess.run(["strip", "--strip-debug", str(target)], check=True)
         self.programs.append(target)
 
-    def place_own(self):
-        for name in ("tools/pooch", "examples/train"):
-            self.place_program(self.build / name, "bin", pathlib.Path(name).name)
+    def place_pooch(self):
+        """The program, the library and the software GPU, in places relative to each other that they know."""
+        self.place_program(self.build / "tools/pooch", "bin/pooch")
         self.place_program(self.build / "interpose/libpooch.so", "lib/pooch/libpooch.so")
-        self.place(self.build / "examples/data/digits.csv.gz", "share/pooch/digits.csv.gz")
         soft = self.build / "softgpu"
         for library in sorted(soft.glob("lib*.so.*")):
             if library.is_file():
@@ -62,6 +61,13 @@ class Bundle:
             self.place_program(kernels, "lib/pooch/softgpu/kernels", kernels.name)
         for model in sorted(soft.glob("models/*.json")):
             self.place(model, "lib/pooch/softgpu/models", model.name)
+
+    def place_trainer(self, folder, data):
+        self.place_program(self.build / "examples/train", folder, "train")
+        self.place(SOURCE / "examples/data/digits.csv.gz", data, "digits.csv.gz")
+        self.place(SOURCE / "examples/data/README.md", data, "digits.md")  # whose they are, and their licence
+
+    def place_tests(self):
         for name in ("device_test", "facts"):
             self.place_program(self.build / "tests" / name, "tests/gpu", name)
         for folder in ("tests/gpu", "tests/bench", "examples/pytorch"):
@@ -85,6 +91,21 @@ class Bundle:
                 found[name] = where[name]
                 self.place_program(where[name], "lib/pooch/deps", name)
                 waiting.append(self.programs[-1])
+        self.place_licences(found.values())
+
+    def place_licences(self, libraries):
+        """Debian's texts on whose they are, with the licences that these refer to; others have no such place."""
+        if not shutil.which("dpkg-query"):
+            return
+        # Its lists have some files in /lib and others in /usr/lib, whichever is the link.
+        real = {str(pathlib.Path(library).resolve()) for library in libraries}
+        said = subprocess.run(["dpkg-query", "-S", *real, *(path.removeprefix("/usr") for path in real)],
+                              capture_output=True, text=True, check=False).stdout
+        for package in sorted(set(re.findall(r"^([^:,\s]+)[:,]", said, re.M))):
+            text = pathlib.Path("/usr/share/doc", package, "copyright")
+            self.place(text, "lib/pooch/licences", package)
+            for common in set(re.findall(r"/usr/share/common-licenses/([\w.-]*\w)", text.read_text(encoding="utf-8"))):
+                self.place(f"/usr/share/common-licenses/{common}", "lib/pooch/licences", common)
 
     def origin(self, program):
         """Where the linker finds what it needs: its own place for what we built."""
@@ -101,11 +122,15 @@ class Bundle:
             # The kind that also counts for what the libraries in there need.
             subprocess.run(["patchelf", "--force-rpath", "--set-rpath", path, str(program)], check=True)
 
+    def newest_glibc(self):
+        """The newest version that is needed, and a program that needs it."""
+        return max((newest_glibc(program), program) for program in self.programs)
+
     def check(self):
-        for program in self.programs:
-            if (newest := newest_glibc(program)) > NEWEST_GLIBC:
-                sys.exit(f"bundle: {program.name} needs glibc {newest[0]}.{newest[1]}; "
-                         f"{NEWEST_GLIBC[0]}.{NEWEST_GLIBC[1]} is promised")
+        newest, program = self.newest_glibc()
+        if newest > NEWEST_GLIBC:
+            sys.exit(f"bundle: {program.name} needs glibc {newest[0]}.{newest[1]}; "
+                     f"{NEWEST_GLIBC[0]}.{NEWEST_GLIBC[1]} is promised")
 
 
 def main():
@@ -115,7 +140,9 @@ def main():
     folder = destination / f"pooch-{version}-linux-x86_64"
     shutil.rmtree(folder, ignore_errors=True)
     bundle = Bundle(build, folder)
-    bundle.place_own()
+    bundle.place_pooch()
+    bundle.place_trainer("bin", "share/pooch")
+    bundle.place_tests()
     bundle.place_others()
     bundle.make_relocatable()
     bundle.check()

@@ -2,22 +2,19 @@
 
 usage: bundle.py SOURCE_FOLDER BUILD_FOLDER
 """
-import json
-import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
+from installed import BARE, Installed
+
 SOURCE, BUILD = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
-BARE = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
-GLIBC = re.compile(r"/(ld-linux-x86-64|lib(c|m|dl|pthread|rt))\.so\.\d$")
 
 
-class Bundle(unittest.TestCase):
+class Bundle(Installed, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -25,43 +22,15 @@ class Bundle(unittest.TestCase):
         made = subprocess.run([sys.executable, "-B", SOURCE / "tools/bundle.py", BUILD, "1.2.3", folder.name],
                               capture_output=True, text=True)
         assert made.returncode == 0, made.stderr
-        cls.folder = pathlib.Path(folder.name, "elsewhere")
-        shutil.move(pathlib.Path(folder.name, "pooch-1.2.3-linux-x86_64"), cls.folder)
-
-    def run_in(self, *command, **more):
-        return subprocess.run([self.folder / command[0], *command[1:]], env=BARE | more, capture_output=True,
-                              text=True, timeout=200)
-
-    def train(self, *options, **more):
-        return self.run_in("bin/pooch", "run", "--device", "soft:v100-pcie3", *options, "--", self.folder / "bin/train",
-                           "--network", "digits", "--iterations", "8", "--json", **more)
-
-    def test_trains_under_a_plan_where_nothing_is_installed(self):
-        summary = self.folder / "summary.json"
-        done = self.train("--memory", "90MiB", "--summary", summary, POOCH_WAIT_FOR_PLANS="1",
-                          POOCH_CACHE=str(self.folder / "plans"))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        said = json.loads(summary.read_text(encoding="utf-8"))
-        self.assertGreater(said["planned_iterations"], 0, done.stderr)
-        self.assertEqual(done.stderr.count("warning"), 0, done.stderr)
-
-    def test_loads_nothing_from_elsewhere_but_glibc(self):
-        done = self.train(LD_DEBUG="libs")
-        loaded = {os.path.realpath(path) for path in re.findall(r"calling init: (/\S+)", done.stderr)}
-        self.assertGreater(len(loaded), 15)
-        foreign = {path for path in loaded if not path.startswith(str(self.folder.resolve())) and not GLIBC.search(path)}
-        self.assertEqual(foreign, set())
-
-    def test_adds_nothing_of_its_own_to_a_program_on_a_real_gpu(self):
-        needed = subprocess.run(["readelf", "-d", self.folder / "lib/pooch/libpooch.so"], capture_output=True, text=True)
-        names = re.findall(r"\(NEEDED\).*\[(.*)\]", needed.stdout)
-        self.assertEqual({name for name in names if not re.match(r"(ld-linux-x86-64|lib(c|m|dl|pthread|rt))\.so", name)}, set())
+        cls.prefix = pathlib.Path(folder.name, "elsewhere")
+        cls.trainer = cls.prefix / "bin/train"
+        shutil.move(pathlib.Path(folder.name, "pooch-1.2.3-linux-x86_64"), cls.prefix)
 
     def test_finds_cuda_in_a_toolkit_or_in_wheels(self):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             (root / "driver").mkdir()
-            shutil.copy(self.folder / "lib/pooch/softgpu/libcuda.so.1", root / "driver")
+            shutil.copy(self.prefix / "lib/pooch/softgpu/libcuda.so.1", root / "driver")
             places = {root / "toolkit/lib64": "libcudart.so.13", root / "nvidia/cudnn/lib": "libcudnn.so.9"}
             for place, library in places.items():
                 place.mkdir(parents=True)
@@ -70,8 +39,8 @@ class Bundle(unittest.TestCase):
             (root / "bin/python3").write_text(f"#!/bin/sh\necho {root}/nvidia\n")
             (root / "bin/python3").chmod(0o755)
             environment = BARE | {"PATH": f"{root}/bin:/usr/bin:/bin", "CUDA_HOME": f"{root}/toolkit",
-                                  "LD_LIBRARY_PATH": f"{root}/driver:{self.folder}/lib/pooch/deps"}
-            done = subprocess.run([self.folder / "bin/pooch", "run", "--device", "real", "--no-pooch", "--", "/bin/sh", "-c",
+                                  "LD_LIBRARY_PATH": f"{root}/driver:{self.prefix}/lib/pooch/deps"}
+            done = subprocess.run([self.prefix / "bin/pooch", "run", "--device", "real", "--no-pooch", "--", "/bin/sh", "-c",
                                    "echo $LD_LIBRARY_PATH"], env=environment, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         told = done.stdout.strip().split(":")
