@@ -55,8 +55,8 @@ class Wheel(Installed, unittest.TestCase):
 
     def test_serves_every_python_on_linux_with_a_glibc_as_new_as_it_needs(self):
         self.assertRegex(WHEEL.name, r"-py3-none-(linux|manylinux_2_\d+)_x86_64\.whl$")
-        newest = max(int(minor) for program in self.prefix.glob("lib/pooch/**/*.so*")
-                     for minor in re.findall(r"GLIBC_2\.(\d+)", self.versions(program)))
+        programs = [self.prefix / "bin/pooch", self.trainer, *self.prefix.glob("lib/pooch/**/*.so*")]
+        newest = max(int(minor) for program in programs for minor in re.findall(r"GLIBC_2\.(\d+)", self.versions(program)))
         tagged = re.search(r"manylinux_2_(\d+)", WHEEL.name)
         if tagged:
             self.assertEqual(int(tagged[1]), newest)
