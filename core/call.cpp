@@ -39,6 +39,7 @@ constexpr Entry entries[] = {
     {"bare_launch", Direction::either},
     {"launch_forward", Direction::forward},
     {"launch_backward", Direction::backward},
+    {"collective", Direction::either},
 };
 static_assert(std::size(entries) == static_cast<std::size_t>(last_op_kind) + 1);
 

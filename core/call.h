@@ -42,8 +42,9 @@ enum class OpKind : std::uint8_t {
   bare_launch,
   launch_forward,  // a bare launch whose name tells which half it belongs to
   launch_backward,
+  collective,  // between devices: never made again, since all of them would have to take part
 };
-constexpr OpKind last_op_kind = OpKind::launch_backward;
+constexpr OpKind last_op_kind = OpKind::collective;
 
 // "conv_forward"
 std::string_view name(OpKind kind);

@@ -60,6 +60,10 @@ class CallBuilder {
   // How to keep a deep copy of the call; `make` must last until submit has returned.
   void keep(FunctionRef<std::unique_ptr<Replay>()> make) { keep_ = make; }
   OpKind kind() const { return kind_; }
+  runtime::Session& session() const { return session_; }
+  const char* function() const { return function_; }
+  StreamHandle stream() const { return stream_; }
+  std::uint64_t traits() const { return traits_; }
 
   std::span<const Access> accesses() const {
     return spilled_.empty() ? std::span<const Access>(fixed_.data(), count_)

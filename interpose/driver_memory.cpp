@@ -112,7 +112,7 @@ CUresult release_from(const Scope& scope, CUdeviceptr address, std::optional<Str
   if (session == nullptr) {
     if (directly_inside_submit(scope)) {
       note_freed_inside(Address{address});
-    } else if (scope.outermost()) {
+    } else if (!inside_submit()) {
       each_session(scope, [&](runtime::Session& each) { each.pass_through_freed(Address{address}); });
     }
     return real();

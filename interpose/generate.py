@@ -19,12 +19,13 @@ import sys
 
 import clang.cindex as cindex
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
 import recipes  # noqa: E402
 from spec import surface  # noqa: E402
 from spec.language import HAZARDS, Hook, Row, SpecError, condition_scalar  # noqa: E402
 
-LIBRARIES = ["cuda", "cudnn", "cublas", "cublaslt"]  # those with wrappers
+LIBRARIES = ["cuda", "cudnn", "cublas", "cublaslt", "nccl"]  # those with wrappers
 
 
 # --- the vendor headers
@@ -116,7 +117,8 @@ HEADER_TEXT = """#define __CUDA_API_VERSION_INTERNAL 1
 #include <cublas_v2.h>
 #include <cublasLt.h>
 #include <cudnn.h>
-"""
+#include "VENDOR/nccl.h"
+""".replace("VENDOR", os.path.join(os.path.dirname(HERE), "vendor"))
 CXX_HEADER_TEXT = "#include <cublas_v2.h>\n"  # where some functions are declared for C++ only
 
 
@@ -131,6 +133,7 @@ INCLUDES = {  # beside those that all wrappers have
     "cudnn": ['"interpose/replay_cudnn.h"', '"interpose/trials.h"'],
     "cublas": ['"interpose/replay_cublas.h"'],
     "cublaslt": ["<cublasLt.h>", '"interpose/cublaslt_facts.h"', '"interpose/replay_cublaslt.h"'],
+    "nccl": ['"interpose/collectives.h"', '"interpose/nccl_facts.h"'],
 }
 
 
@@ -140,14 +143,14 @@ HELPERS = set(
     """matrix batched vector pitched packed_triangle typed_matrix typed_vector typed_batched typed scale_of
     stored_rows stored_columns unknown_extent anywhere dropout_states rnn_dropout rnn_data_extent source_of destination_of
     kind_of_copy sizeof scope session lt_matrix lt_result lt_blended lt_alpha lt_beta lt_pointer lt_read_by_epilogue
-    lt_written_by_epilogue""".split()
+    lt_written_by_epilogue nccl_elements nccl_elements_of_all nccl_at_root nccl_scalar""".split()
 )
 EFFECTS = {"read", "write", "overwrite", "read_write", "scratch"}
 
 
 def op_kinds():
     """The enumerators of OpKind in core/call.h."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "core", "call.h")
+    path = os.path.join(HERE, "..", "core", "call.h")
     with open(path, encoding="utf-8") as file:
         body = re.search(r"enum class OpKind[^{]*\{(.*?)\}", file.read(), re.S).group(1)
     return set(re.findall(r"^\s*(\w+),", body, re.M))
@@ -312,7 +315,7 @@ def wrapper_lines(row, functions, library):
     yield f"  auto* const real = real_{row.name}.get(scope);"
     yield f"  if (real == nullptr) return {library.missing};"
     yield f"  const auto launch = [&] {{ return real({arguments}); }};"
-    yield f"  runtime::Session* const session = scope.outermost() ? {library.session}(scope) : nullptr;"
+    yield f"  runtime::Session* const session = scope.outermost() ? {library.session} : nullptr;"
     yield "  if (session == nullptr) return launch();"
     yield (
         f'  CallBuilder call(scope, *session, "{row.name}", {kind_expression(row)}, '
@@ -335,7 +338,7 @@ def wrapper_lines(row, functions, library):
         yield "  " + library.before
     for line in recipes.keep_lines(row, functions, factor_descriptor(function)):
         yield "  " + line
-    submit = f"call.submit({library.out_of_memory}, launch)"
+    submit = library.submit or f"call.submit({library.out_of_memory}, launch)"
     if row.convolution and "trial" in row.hazard:
         yield f"  const {function.result} status = {submit};"
         results = f"{{{', '.join(row.convolution)}}}, *returnedAlgoCount, perfResults"

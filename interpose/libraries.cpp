@@ -20,6 +20,7 @@ constexpr const char* sonames[] = {
     "libcudnn.so." POOCH_TEXT(CUDNN_MAJOR),
     "libcublas.so." POOCH_TEXT(CUBLAS_VER_MAJOR),
     "libcublasLt.so." POOCH_TEXT(CUBLAS_VER_MAJOR),
+    "libnccl.so.2",
 };
 
 constinit std::atomic<void*> handles[std::size(sonames)] = {};

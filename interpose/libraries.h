@@ -8,7 +8,7 @@
 
 namespace pooch::interpose {
 
-enum class Library : std::uint8_t { cuda, cudnn, cublas, cublaslt };
+enum class Library : std::uint8_t { cuda, cudnn, cublas, cublaslt, nccl };
 
 // The function that the library itself exports under this name: from the loaded library of the expected
 // SONAME, else the next one in search order. nullptr, after one line in the log, where there is none.
@@ -57,16 +57,23 @@ class Real {
 
 #define POOCH_EXPORT extern "C" __attribute__((visibility("default")))
 
-// A function of the driver's: the last argument decides what happens around `launch()`, the real call, within
+// An exported function: the last argument decides what happens around `launch()`, the real call, within
 // `scope`.
-#define POOCH_DRIVER_HOOK(function, parameters, arguments, ...)       \
-  namespace {                                                         \
-  POOCH_REAL(cuda, function);                                         \
-  }                                                                   \
-  POOCH_EXPORT CUresult function parameters {                         \
-    const Scope scope;                                                \
-    auto* const real = real_##function.get(scope);                    \
-    if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED; \
-    const auto launch = [&] { return real arguments; };               \
-    __VA_ARGS__                                                       \
+#define POOCH_HOOK(library, result, missing, function, parameters, arguments, ...) \
+  namespace {                                                                      \
+  POOCH_REAL(library, function);                                                   \
+  }                                                                                \
+  POOCH_EXPORT result function parameters {                                        \
+    const Scope scope;                                                             \
+    auto* const real = real_##function.get(scope);                                 \
+    if (real == nullptr) return missing;                                           \
+    const auto launch = [&] { return real arguments; };                            \
+    __VA_ARGS__                                                                    \
   }
+#define POOCH_DRIVER_HOOK(function, parameters, arguments, ...)                                     \
+  POOCH_HOOK(cuda, CUresult, CUDA_ERROR_SHARED_OBJECT_INIT_FAILED, function, parameters, arguments, \
+             __VA_ARGS__)
+// With its second name.
+#define POOCH_NCCL_HOOKS(function, parameters, arguments, ...)                                  \
+  POOCH_HOOK(nccl, ncclResult_t, ncclSystemError, function, parameters, arguments, __VA_ARGS__) \
+  POOCH_HOOK(nccl, ncclResult_t, ncclSystemError, p##function, parameters, arguments, __VA_ARGS__)

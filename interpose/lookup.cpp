@@ -29,7 +29,7 @@
 
 namespace pooch::interpose {
 
-extern constinit const std::span<const Wrapper> cublaslt_wrappers;
+extern constinit const std::span<const Wrapper> cublaslt_wrappers, nccl_wrappers;
 
 namespace {
 
@@ -78,6 +78,9 @@ void* decide(void* handle, const char* name, const void* caller) {
       // cuDNN's front library looks its parts up by name; those calls are its own business.
       if (!is_library(owner) || is_library(object_of(caller))) return nullptr;
       break;
+    case Library::nccl:
+      if (owner != Object::nccl || object_of(caller) == Object::nccl) return nullptr;
+      break;
   }
   return wrapper->address();
 }
@@ -85,6 +88,7 @@ void* decide(void* handle, const char* name, const void* caller) {
 }  // namespace
 
 const Wrapper* find_wrapper(std::string_view name) {
+  if (name.starts_with("nccl") || name.starts_with("pnccl")) return find_in(nccl_wrappers, name);
   if (name.size() < 3 || name[0] != 'c' || name[1] != 'u') return nullptr;
   if (name[2] >= 'A' && name[2] <= 'Z') return find_in(cuda_wrappers, name);
   if (name.starts_with("cudnn")) return find_in(cudnn_wrappers, name);
@@ -124,8 +128,9 @@ extern "C" {
     __atomic_store_n(&pooch_real_dlsym, real_dlsym(), __ATOMIC_RELEASE);
   }
   if (handle == RTLD_NEXT || handle == RTLD_DEFAULT || name == nullptr) return nullptr;
-  if (name[0] != 'c' || name[1] != 'u') return nullptr;
-  return decide(handle, name, caller);
+  const bool ours = (name[0] == 'c' && name[1] == 'u') || (name[0] == 'n' && name[1] == 'c') ||
+                    (name[0] == 'p' && name[1] == 'n');
+  return ours ? decide(handle, name, caller) : nullptr;
 }
 
 }  // extern "C"

@@ -311,12 +311,14 @@ void each_session(const Scope& scope, FunctionRef<void(runtime::Session&)> visit
 }
 
 // With one device nobody need look: what is done in its name is done in its context.
-InContext::InContext(const Scope& scope, const runtime::Session& session) : scope_(scope) {
-  if (served().size() < 2) return;
+InContext::InContext(const Scope& scope, const runtime::Session& session)
+    : InContext(scope, served().size() < 2 ? nullptr : context_of(session)) {}
+
+InContext::InContext(const Scope& scope, CUcontext wanted) : scope_(scope) {
+  if (wanted == nullptr || served().size() < 2) return;
   auto* const get_current = real_cuCtxGetCurrent.get(scope);
   auto* const push = real_cuCtxPushCurrent_v2.get(scope);
   CUcontext current = nullptr;
-  CUcontext const wanted = context_of(session);
   if (get_current == nullptr || push == nullptr || get_current(&current) != CUDA_SUCCESS || current == wanted)
     return;
   pushed_ = push(wanted) == CUDA_SUCCESS;

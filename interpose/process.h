@@ -44,10 +44,11 @@ CUdevice device_of(const runtime::Session& session);
 // The device that is served in this context; nothing where none is.
 std::optional<CUdevice> device_served_in(CUcontext context);
 
-// While it lives the session's context is current on this thread.
+// While it lives the context, or the session's, is current on this thread; null: whichever is.
 class InContext {
  public:
   InContext(const Scope& scope, const runtime::Session& session);
+  InContext(const Scope& scope, CUcontext context);
   ~InContext();
   InContext(const InContext&) = delete;
   InContext& operator=(const InContext&) = delete;
@@ -73,6 +74,8 @@ const Config* configuration();
 // afterwards. True exactly for calls that the library makes itself, not for those that the driver makes
 // below.
 bool directly_inside_submit(const Scope& scope);
+// Is the thread anywhere inside of a submit?
+bool inside_submit();
 void note_allocated_inside(Address address, std::uint64_t bytes);
 void note_freed_inside(Address address);
 // The live managed allocation at `address`, also while this thread holds the session's mutex; then what the

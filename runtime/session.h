@@ -34,7 +34,7 @@ struct Extent {
   std::uint64_t bytes;  // as requested
 };
 
-// An allocation that graphs keep on the device.
+// An allocation that stays on the device because somebody names it: a graph, or a registration with NCCL.
 struct Held {
   Extent memory;
   AllocationId allocation;
@@ -79,9 +79,9 @@ class Session {
   // --- graphs
   // A stream is about to be captured: puts down all that would have to be asked of it later.
   void capture_begins();
-  // What a captured call touches stays on the device from now on, until it is let go or freed; adds to `held`
-  // what is not there yet. Error out_of_memory: there is no room for it beside all else that stays. May wait
-  // for the device.
+  // What a captured call touches, or what is registered, stays on the device from now on, until it is let go
+  // or freed; adds to `held` what is not there yet. Error out_of_memory: there is no room for it beside all
+  // else that stays. May wait for the device.
   Status hold(std::span<const Access> accesses, std::vector<Held>& held);
   void let_go(std::span<const Held> held);
 
@@ -123,7 +123,7 @@ class Session {
 
  private:
   struct Impl;
-  enum class Pinned : std::uint8_t { by_address, by_graph };
+  enum class Pinned : std::uint8_t { by_address, by_name };
   void pin(const Extent& allocation, Pinned why);
   explicit Session(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

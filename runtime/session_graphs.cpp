@@ -1,4 +1,5 @@
-// Allocations that captured calls touched, and so graphs name.
+// Allocations that somebody names who may use them at any time: graphs, of what captured calls touched, and
+// NCCL, of what is registered with it.
 #include <algorithm>
 
 #include "core/log.h"
@@ -25,15 +26,15 @@ Status Session::hold(std::span<const Access> accesses, std::vector<Held>& held) 
     if (std::any_of(held.begin(), held.end(), [&](const Held& h) { return h.allocation == one.allocation; }))
       continue;
     lock.unlock();
-    pin(one.memory, Pinned::by_graph);
+    pin(one.memory, Pinned::by_name);
     lock.lock();
     const Range* const range = s.residency->find(one.memory.base);
     if (range == nullptr || !range->pinned)
       return Error{
           ErrorCode::out_of_memory,
-          fmt::format("a CUDA graph's memory stays on the device, and {} more do not fit under the cap",
+          fmt::format("it needs memory that stays on the device, and {} more do not fit under the cap",
                       format_bytes(one.memory.bytes))};
-    ++s.stays[one.memory.base].graphs;
+    ++s.stays[one.memory.base].names;
     held.push_back(one);
   }
   return Done{};
@@ -46,7 +47,7 @@ void Session::let_go(std::span<const Held> held) {
     const tracker::Allocation* const there = s.tracker.allocations().starting_at(one.memory.base);
     if (there == nullptr || there->id != one.allocation) continue;  // freed, which ended it
     Impl::Stays& stays = s.stays[one.memory.base];
-    if (--stays.graphs > 0 || stays.by_address) continue;
+    if (--stays.names > 0 || stays.by_address) continue;
     s.stays.erase(one.memory.base);
     Range& range = *s.residency->find(one.memory.base);
     range.pinned = false;

@@ -182,7 +182,7 @@ struct Session::Impl {
   // Why an allocation that lives stays on the device.
   struct Stays {
     bool by_address = false;  // for good
-    int graphs = 0;
+    int names = 0;
   };
   std::map<Address, Stays> stays;
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;  // of the whole run

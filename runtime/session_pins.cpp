@@ -32,8 +32,8 @@ void Session::pin(const Extent& allocation, Pinned why) {
         return s.report_failure("keeping memory on the device", apart.error());
   }
   const Access whole{allocation.base, allocation.bytes, Effect::read};
-  Call call{why == Pinned::by_graph ? "memory that a CUDA graph uses"
-                                    : "memory whose address lies in device memory",
+  Call call{why == Pinned::by_name ? "memory that a CUDA graph or NCCL keeps"
+                                   : "memory whose address lies in device memory",
             OpKind::bare_launch,
             s.in_stream,
             {&whole, 1}};

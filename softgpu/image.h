@@ -8,9 +8,10 @@
 
 namespace softgpu {
 
+// `reach`: nothing of it is touched, but it must be there.
 // `unknown`: may read or write any of the bytes. It races only with what surely writes; from the first of its
 // kind on nobody can say any more which bytes were never written.
-enum class TouchKind : std::uint8_t { read, write, read_write, unknown };
+enum class TouchKind : std::uint8_t { read, write, read_write, unknown, reach };
 
 // `bytes` contiguous bytes of device memory that a kernel touches. Each is checked (mapped, alive, in bounds,
 // written before it is read, no race).

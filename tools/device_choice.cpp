@@ -16,7 +16,8 @@ constexpr std::string_view prefix = "soft:";
 constexpr std::string_view memory_key = "memory=", devices_key = "devices=";
 // Last to first. The driver is no program's own.
 constexpr std::string_view preloaded[] = {"libsoftgpu_absent.so.1", "libcupti.so.13",  "libcudnn.so.9",
-                                          "libcublasLt.so.13",      "libcublas.so.13", "libcudart.so.13"};
+                                          "libcublasLt.so.13",      "libcublas.so.13", "libnccl.so.2",
+                                          "libcudart.so.13"};
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;

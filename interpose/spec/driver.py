@@ -13,7 +13,7 @@ spec = Spec(
         header="cuda.h",
         missing="CUDA_ERROR_SHARED_OBJECT_INIT_FAILED",
         out_of_memory="CUDA_ERROR_OUT_OF_MEMORY",
-        session="session_for_driver_call",
+        session="session_for_driver_call(scope)",
     )
 )
 hook, passthrough, unsupported = spec.hook, spec.passthrough, spec.unsupported

@@ -136,8 +136,9 @@ class Library:
     missing: str = ""  # status when the library or the function is not there
     out_of_memory: str = ""
     stream_of_handle: str = ""  # helper that gives a handle's stream
-    session: str = "session_for_library_call"
+    session: str = "session_for_library_call(scope)"  # an expression
     before: str = ""  # a statement for every row, after its operands
+    submit: str = ""  # what the call is made by, where it is not by the session at once
 
 
 class Spec:

@@ -1,8 +1,22 @@
-"""NCCL. Not followed yet: nothing here has a wrapper. Every function has a second name for profilers, with a p."""
+"""NCCL. Its kernels take the buffers from lists of work that no launch need show, so collectives have rows; in a group
+they start with its outermost end (interpose/collectives.h). Every function has a second name for profilers, with a p.
 
-from spec.language import Library, Spec
+Its header is in no toolkit: vendor/nccl.h declares what is used here.
+"""
 
-spec = Spec(Library(name="nccl", soname="libnccl.so.2"))
+from spec.language import Library, Spec, overwrite, read
+
+spec = Spec(
+    Library(
+        name="nccl",
+        soname="libnccl.so.2",
+        header="vendor/nccl.h",
+        missing="ncclSystemError",
+        out_of_memory="ncclUnhandledCudaError",
+        session="session_of_communicator(scope, comm)",
+        submit="submit_collective(scope, call, comm, launch)",
+    )
+)
 passthrough, unsupported = spec.passthrough, spec.unsupported
 
 
@@ -10,43 +24,70 @@ def both(names):
     return " ".join(f"{name} p{name}" for name in names.split())
 
 
-unsupported(
+def collective(name, **operands):
+    spec.row(both(name), kind="collective", stream="stream", blocks="true", **operands)
+
+
+def elements(count):
+    return f"nccl_elements({count}, datatype)"
+
+
+def of_all(count):
+    """So many of every rank."""
+    return f"nccl_elements_of_all(scope, comm, {count}, datatype)"
+
+
+def at_root(extent):
+    """Elsewhere the parameter has no meaning."""
+    return f"nccl_at_root(scope, comm, root, {extent})"
+
+
+# What a reduction multiplies by, where ncclRedOpCreatePreMulSum was told that the number lies on the device.
+scalar = [read(elements(1), at="nccl_scalar(comm, op)")]
+
+collective("ncclAllReduce", sendbuff=read(elements("count")), recvbuff=overwrite(elements("count")), also=scalar)
+collective("ncclReduce", sendbuff=read(elements("count")), recvbuff=overwrite(at_root(elements("count"))), also=scalar)
+collective(
+    "ncclReduceScatter", sendbuff=read(of_all("recvcount")), recvbuff=overwrite(elements("recvcount")), also=scalar
+)
+collective("ncclBroadcast", sendbuff=read(at_root(elements("count"))), recvbuff=overwrite(elements("count")))
+collective("ncclBcast", buff=read(at_root(elements("count"))), also=[overwrite(elements("count"), at="buff")])
+collective("ncclAllGather", sendbuff=read(elements("sendcount")), recvbuff=overwrite(of_all("sendcount")))
+collective("ncclAlltoAll", sendbuff=read(of_all("count")), recvbuff=overwrite(of_all("count")))
+collective("ncclGather", sendbuff=read(elements("count")), recvbuff=overwrite(at_root(of_all("count"))))
+collective("ncclScatter", sendbuff=read(at_root(of_all("count"))), recvbuff=overwrite(elements("count")))
+collective("ncclSend", sendbuff=read(elements("count")))
+collective("ncclRecv", recvbuff=overwrite(elements("count")))
+spec.hook(both("ncclGroupStart ncclGroupEnd ncclGroupSimulateEnd"), where="collectives.cpp")
+spec.hook(
     both(
-        """ncclAllGather ncclAllReduce ncclAlltoAll ncclBcast ncclBroadcast ncclGather ncclReduce ncclReduceScatter
-        ncclScatter ncclSend ncclRecv"""
+        """ncclCommRegister ncclCommDeregister ncclCommWindowRegister ncclCommWindowDeregister ncclCommDestroy
+        ncclCommAbort ncclRedOpCreatePreMulSum ncclRedOpDestroy"""
     ),
-    why="""the buffers travel in NCCL's own lists of work, which no launch need show: a collective on a buffer that is
-    away fails with an illegal address, and what it receives can be lost at the next eviction""",
+    where="nccl_registration.cpp",
 )
+
 unsupported(
-    both("ncclCommRegister ncclCommWindowRegister"),
-    why="registered memory must not move: after an eviction transfers use what is no longer there, and fail",
+    both("ncclDevCommCreate"),
+    why="""communication by the program's own kernels: what they reach through a window stays on the device as long as
+    that is registered, other addresses do not pass a hook""",
 )
-unsupported(
-    both("ncclDevCommCreate ncclRedOpCreatePreMulSum"),
-    why="""device-side communication and scalars in device memory: their addresses do not pass a hook, and a kernel
-    fails where their memory is away""",
-)
-unsupported(
-    both("ncclGroupStart ncclGroupEnd"),
-    why="the group's transfers start in ncclGroupEnd, with operands that are not followed",
-)
-passthrough(both("ncclMemAlloc ncclMemFree"), why="NCCL's own allocations are never managed")
+passthrough(both("ncclDevCommDestroy"), why="undoes what is unsupported above; moves no data")
 passthrough(
-    both("ncclCommDeregister ncclCommWindowDeregister ncclDevCommDestroy ncclRedOpDestroy"),
-    why="undoes what is unsupported above; moves no data",
+    both("ncclMemAlloc ncclMemFree"),
+    why="""NCCL's own allocations: never managed, so that they stay where they are; what the library asks the driver for
+    counts against the cap""",
 )
 passthrough(
     both(
-        """ncclCommAbort ncclCommCount ncclCommCuDevice ncclCommDestroy ncclCommFinalize ncclCommGetAsyncError
-        ncclCommInitAll ncclCommInitRank ncclCommInitRankConfig ncclCommInitRankScalable ncclCommRevoke ncclCommShrink
-        ncclCommSplit ncclCommUserRank"""
+        """ncclCommCount ncclCommCuDevice ncclCommFinalize ncclCommGetAsyncError ncclCommInitAll ncclCommInitRank
+        ncclCommInitRankConfig ncclCommInitRankScalable ncclCommRevoke ncclCommShrink ncclCommSplit ncclCommUserRank"""
     ),
-    why="communicators; their buffers are NCCL's own and never managed",
+    why="communicators; their buffers are NCCL's own: never managed, counted against the cap",
 )
 passthrough(
     both(
-        """ncclGetErrorString ncclGetLastError ncclGetUniqueId ncclGetVersion ncclResetDebugInit ncclGroupSimulateEnd
+        """ncclGetErrorString ncclGetLastError ncclGetUniqueId ncclGetVersion ncclResetDebugInit
         ncclGinBarrierCreateRequirement ncclLsaBarrierCreateRequirement ncclLLA2ACalcSlots ncclLLA2ACreateRequirement
         ncclTeamLsa ncclTeamRail ncclTeamRankToLsa ncclTeamRankToWorld ncclTeamWorld"""
     )

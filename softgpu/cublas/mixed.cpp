@@ -2,25 +2,13 @@
 
 #include <cblas.h>
 
-#include <bit>
-#include <cmath>
 #include <numbers>
 #include <vector>
 
+#include "softgpu/bfloat.h"
+
 namespace softgpu::cublas {
 namespace {
-
-// The upper half of a float, rounded to nearest even.
-struct Bfloat {
-  std::uint16_t bits;
-
-  explicit Bfloat(double value) {
-    const auto whole = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    bits =
-        static_cast<std::uint16_t>(std::isnan(value) ? 0x7fc0 : (whole + 0x7fff + ((whole >> 16) & 1)) >> 16);
-  }
-  explicit operator double() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
-};
 
 // Calls visit with a null pointer of the type; false where the type is not known.
 template <class Visit>

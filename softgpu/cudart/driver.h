@@ -30,6 +30,7 @@ enum class Streams : std::uint8_t { legacy, per_thread };
   X(DevicePrimaryCtxSetFlags)                           \
   X(DevicePrimaryCtxGetState)                           \
   X(CtxGetCurrent)                                      \
+  X(CtxGetDevice)                                       \
   X(CtxSetCurrent)                                      \
   X(CtxSynchronize)                                     \
   X(CtxGetLimit)                                        \

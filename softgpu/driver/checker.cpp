@@ -144,6 +144,10 @@ bool Checker::kernel(const std::vector<Touch>& touches, const Access& by, const 
   if (!within_reach(touches, by)) return false;
   for (const Touch& touch : touches) {
     if (touch.kind == TouchKind::unknown) content_known_ = false;
+    if (touch.kind == TouchKind::reach) {
+      if (!reachable(touch.address, touch.bytes, by)) return false;
+      continue;
+    }
     if (touch.bytes > 0 && touch.kind != TouchKind::write && !read_touch(touch, by, clock)) return false;
   }
   for (const Touch& touch : touches) {

@@ -6,7 +6,8 @@ import pathlib
 import re
 import sys
 
-CUDA = {"cuda.h", "cudaProfiler.h", "vector_types.h", "cudaTypedefs.h", "cuda_runtime.h", "cuda_runtime_api.h", "cudnn.h", "cublas_v2.h", "cublas_api.h", "cublasLt.h"}
+CUDA = {"cuda.h", "cudaProfiler.h", "vector_types.h", "cudaTypedefs.h", "cuda_runtime.h", "cuda_runtime_api.h", "cudnn.h", "cublas_v2.h", "cublas_api.h", "cublasLt.h",
+        "driver_types.h"}
 # folder: (own project folders or single headers it may include, third-party headers by prefix)
 LAYERS = {
     "core": (["core/"], ["fmt/", "nlohmann/"]),
@@ -14,8 +15,9 @@ LAYERS = {
     "policy": (["policy/", "core/"], ["fmt/", "tbb/", "glpk.h"]),
     "cupti": (["cupti/", "core/"], ["fmt/", "cupti.h"]),
     "runtime": (["runtime/", "core/", "tracker/", "cupti/"], ["fmt/", "nvtx3/"]),
-    "interpose": (["interpose/", "core/", "runtime/session.h"], ["fmt/", *CUDA]),
-    "softgpu": (["softgpu/"], ["fmt/", "nlohmann/", "dnnl.hpp", "oneapi/dnnl/", "cblas.h", "openblas_config.h", "omp.h", "cupti.h", "lz4.h", "zstd.h",
+    "interpose": (["interpose/", "core/", "runtime/session.h", "vendor/"], ["fmt/", *CUDA]),
+    "vendor": ([], [*CUDA]),
+    "softgpu": (["softgpu/", "vendor/"], ["fmt/", "nlohmann/", "dnnl.hpp", "oneapi/dnnl/", "cblas.h", "openblas_config.h", "omp.h", "cupti.h", "lz4.h", "zstd.h",
                              *CUDA]),
     "tools": (["tools/", "core/", "tracker/", "policy/"], ["fmt/", "nlohmann/", "CLI/", "zstd.h"]),
     "examples": (["examples/"], ["fmt/", "nlohmann/", "CLI/", "zlib.h", *CUDA]),
