@@ -34,6 +34,10 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("planned_peak_bytes", s.planned_peak_bytes);
   visit("pinned_allocations", s.pinned_allocations);
   visit("pinned_bytes", s.pinned_bytes);
+  visit("unified_bytes", s.unified_bytes);
+  visit("arrays", s.arrays);
+  visit("ipc_handles", s.ipc_handles);
+  visit("peer_accesses", s.peer_accesses);
   visit("evictions", s.evictions);
   visit("bytes_out", s.bytes_out);
   visit("bytes_in", s.bytes_in);

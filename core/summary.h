@@ -34,6 +34,10 @@ struct Summary {
   std::optional<std::uint64_t> predicted_peak_bytes, planned_peak_bytes;  // the latter measured
   // Allocations that stay on the device because addresses in its memory point to them.
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;
+  // Passed through, of the whole process, in its first device's summary. Bytes of memory that migrates by
+  // itself; arrays; memory handles given to other processes or taken from them; other devices that were let
+  // in.
+  std::uint64_t unified_bytes = 0, arrays = 0, ipc_handles = 0, peer_accesses = 0;
   std::uint64_t evictions = 0;         // chunks that left the device
   std::uint64_t bytes_out = 0;         // copied device to host
   std::uint64_t bytes_in = 0;          // copied host to device

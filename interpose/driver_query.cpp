@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "interpose/driver_api.h"
 #include "interpose/libraries.h"
+#include "interpose/outside.h"
 #include "interpose/pools.h"
 #include "interpose/process.h"
 
@@ -194,7 +195,10 @@ POOCH_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dpt
   const Scope scope;
   auto* const real = real_cuIpcGetMemHandle.get(scope);
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
-  return owner_of(dptr) != nullptr ? cannot_share("cuIpcGetMemHandle") : real(pHandle, dptr);
+  if (owner_of(dptr) != nullptr) return cannot_share("cuIpcGetMemHandle");
+  const CUresult status = real(pHandle, dptr);
+  if (scope.outermost() && status == CUDA_SUCCESS) count_ipc_handle();
+  return status;
 }
 
 POOCH_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {

@@ -25,6 +25,7 @@
 #include "interpose/context.h"
 #include "interpose/driver_api.h"
 #include "interpose/libraries.h"
+#include "interpose/outside.h"
 #include "interpose/real_device.h"
 #include "interpose/torch_allocator.h"
 #include "interpose/trials.h"
@@ -129,7 +130,8 @@ std::filesystem::path own_report_folder(const Config& from) {
 }
 
 void report(const Served& one) {
-  const Summary summary = one.session->summary();  // before the link is measured by copies of our own
+  Summary summary = one.session->summary();  // before the link is measured by copies of our own
+  if (&one == served().front()) describe_outside(summary);
   one.session->finish_profile();
   log::info("{} ops, peak {} of {} device bytes, {} evictions, {} bytes out, {} bytes in, need {} bytes",
             summary.ops, summary.peak_device_bytes, summary.cap_bytes, summary.evictions, summary.bytes_out,

@@ -150,13 +150,16 @@ hook(
     where="driver_context.cpp",
 )
 hook("cuMemCreate cuMemRelease cuMemMap cuMemUnmap", where="driver_vmm.cpp")
+# Passed through and counted: memory that migrates by itself, that has no address, that others share. A kernel of another
+# device does not reach managed memory, whatever cuCtxEnablePeerAccess says; copies do.
+hook(
+    """cuMemAllocManaged cuArrayCreate_v2 cuArray3DCreate_v2 cuMipmappedArrayCreate cuIpcOpenMemHandle
+    cuIpcOpenMemHandle_v2 cuCtxEnablePeerAccess""",
+    where="driver_outside.cpp: passed through and counted",
+)
 
 # --- not wrapped: memory
 passthrough("cuGetExportTable", why="the runtime checks the integrity of what it finds there")
-passthrough(
-    "cuMemAllocManaged",
-    why="migrates by itself, and makes room for what is allocated; not counted against the cap",
-)
 passthrough(
     """cuMemAdvise cuMemAdvise_v2 cuMemRangeGetAttribute cuMemRangeGetAttributes"""
     + " "
@@ -200,11 +203,11 @@ unsupported(
     "cuMemPoolExportPointer",
     why="a managed address is no memory of the pool: the call fails with CUDA_ERROR_INVALID_VALUE",
 )
-passthrough("cuIpcCloseMemHandle cuIpcOpenMemHandle cuIpcOpenMemHandle_v2", why="another process's memory")
+passthrough("cuIpcCloseMemHandle", why="another process's memory")
 passthrough(
-    """cuArrayCreate cuArrayCreate_v2 cuArray3DCreate cuArray3DCreate_v2 cuArrayDestroy cuArrayGetDescriptor
+    """cuArrayCreate cuArray3DCreate cuArrayDestroy cuArrayGetDescriptor
     cuArrayGetDescriptor_v2 cuArray3DGetDescriptor cuArray3DGetDescriptor_v2 cuArrayGetMemoryRequirements
-    cuArrayGetPlane cuArrayGetSparseProperties cuMipmappedArrayCreate cuMipmappedArrayDestroy
+    cuArrayGetPlane cuArrayGetSparseProperties cuMipmappedArrayDestroy
     cuMipmappedArrayGetLevel cuMipmappedArrayGetMemoryRequirements cuMipmappedArrayGetSparseProperties""",
     why="array memory is never managed; not counted against the cap",
 )
@@ -280,7 +283,7 @@ passthrough(
 passthrough(
     """cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxGetState cuDevicePrimaryCtxSetFlags_v2
     cuCtxGetCurrent cuCtxGetDevice cuCtxGetFlags cuCtxSynchronize cuCtxGetLimit cuCtxSetLimit cuCtxGetApiVersion
-    cuCtxGetStreamPriorityRange cuCtxEnablePeerAccess cuCtxDisablePeerAccess cuDevicePrimaryCtxRelease
+    cuCtxGetStreamPriorityRange cuCtxDisablePeerAccess cuDevicePrimaryCtxRelease
     cuDevicePrimaryCtxSetFlags cuCtxAttach cuCtxGetCacheConfig cuCtxGetDevResource cuCtxGetDevice_v2
     cuCtxGetExecAffinity cuCtxGetId cuCtxGetSharedMemConfig cuCtxResetPersistingL2Cache cuCtxSetCacheConfig
     cuCtxSetFlags cuCtxSetSharedMemConfig cuCtxSynchronize_v2 cuDevResourceGenerateDesc cuDevSmResourceSplitByCount

@@ -25,7 +25,8 @@ void look_up(decltype(&cuGetProcAddress_v2) get, const char* name, cuuint64_t fl
   void* pointer = nullptr;
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   // 13.0 added an ABI that takes the context; the prototype without one is the older.
-  const int version = std::string_view(name) == "cuCtxSynchronize" ? 12000 : cuda_version;
+  const std::string_view named(name);
+  const int version = named == "cuCtxSynchronize" || named == "cuCtxGetDevice" ? 12000 : cuda_version;
   if (get(name, &pointer, version, flags, &found) == CUDA_SUCCESS && found == CU_GET_PROC_ADDRESS_SUCCESS) {
     slot = reinterpret_cast<Function>(pointer);
   }

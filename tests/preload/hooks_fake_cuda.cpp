@@ -121,6 +121,24 @@ FAKE CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned int) {
 FAKE CUresult cuMemFreeHost(void* memory) {
   return std::free(memory), CUDA_SUCCESS;
 }
+FAKE CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned int) {
+  return *address = serve("cuMemAllocManaged", bytes), CUDA_SUCCESS;
+}
+FAKE CUresult cuArrayCreate_v2(CUarray* array, const CUDA_ARRAY_DESCRIPTOR*) {
+  return *array = reinterpret_cast<CUarray>(++next_handle), CUDA_SUCCESS;
+}
+FAKE CUresult cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* what) {
+  return what == nullptr ? CUDA_ERROR_INVALID_VALUE : cuArrayCreate_v2(array, nullptr);
+}
+FAKE CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr) {
+  return *handle = {}, CUDA_SUCCESS;
+}
+FAKE CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* address, CUipcMemHandle, unsigned int) {
+  return *address = next_address, CUDA_SUCCESS;
+}
+FAKE CUresult cuCtxEnablePeerAccess(CUcontext, unsigned int) {
+  return CUDA_SUCCESS;
+}
 FAKE CUresult cuStreamCreate(CUstream* stream, unsigned int) {
   return *stream = reinterpret_cast<CUstream>(++next_handle), CUDA_SUCCESS;
 }

@@ -327,6 +327,31 @@ void missing_library() {
   }
 }
 
+// Memory that pooch has no part in.
+void outside() {
+  start();
+  const CUdeviceptr managed = allocate(4 * mib);
+  CUdeviceptr unified = 0, opened = 0, small = 0;
+  CUarray array = nullptr;
+  CUipcMemHandle handle{};
+  const CUDA_ARRAY3D_DESCRIPTOR volume{};
+  const auto unify = driver<decltype(cuMemAllocManaged)>("cuMemAllocManaged");
+  const auto get_handle = driver<decltype(cuIpcGetMemHandle)>("cuIpcGetMemHandle");
+  const auto create = driver<decltype(cuArray3DCreate_v2)>("cuArray3DCreate_v2");
+  expect(unify(&unified, 8 * mib, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS, "managed memory passes through");
+  expect(create(&array, &volume) == CUDA_SUCCESS, "an array passes through");
+  expect(create(&array, nullptr) == CUDA_ERROR_INVALID_VALUE, "the driver's own errors come through");
+  expect(driver<decltype(cuArrayCreate_v2)>("cuArrayCreate_v2")(&array, nullptr) == CUDA_SUCCESS,
+         "a flat one too");
+  expect(driver<decltype(cuMemAlloc_v2)>("cuMemAlloc_v2")(&small, 1000) == CUDA_SUCCESS, "small memory");
+  expect(get_handle(&handle, small) == CUDA_SUCCESS, "passed-through memory can be shared");
+  expect(get_handle(&handle, managed) == CUDA_ERROR_NOT_SUPPORTED, "memory that moves cannot");
+  expect(driver<decltype(cuIpcOpenMemHandle_v2)>("cuIpcOpenMemHandle_v2")(&opened, handle, 1) == CUDA_SUCCESS,
+         "another process's memory passes through");
+  expect(driver<decltype(cuCtxEnablePeerAccess)>("cuCtxEnablePeerAccess")(nullptr, 0) == CUDA_SUCCESS,
+         "another device may be let in");
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -342,6 +367,7 @@ int main(int count, char** arguments) {
       {"capture", capture},
       {"kept_by_pool", kept_by_pool},
       {"other_device", other_device},
+      {"outside", outside},
       {"starts_with", [] { starts_program(true); }},
       {"starts_without", [] { starts_program(false); }},
       {"start", start},

@@ -79,6 +79,13 @@ class Hooks(unittest.TestCase):
         self.assertIn(f"cuMemPoolSetAttribute {64 << 20}", log)
         self.assertIn("cuMemPoolTrimTo", log)
 
+    def test_what_pooch_has_no_part_in_passes_through_and_is_counted(self):
+        stderr, log = self.run_scenario("outside")
+        self.assertIn(f"cuMemAllocManaged {8 << 20}", log)
+        self.assertEqual(len(stderr.splitlines()), 1, stderr)  # about the memory that cannot be shared
+        counted = {name: self.summary()[name] for name in ("unified_bytes", "arrays", "ipc_handles", "peer_accesses")}
+        self.assertEqual(counted, {"unified_bytes": 8 << 20, "arrays": 2, "ipc_handles": 2, "peer_accesses": 1})
+
     def test_a_session_on_another_device(self):
         self.run_scenario("other_device", FAKE_DEVICE="3")
 
@@ -150,7 +157,7 @@ class File(unittest.TestCase):
         self.assertNotIn(".gnu.version_d", self.output("readelf", "-SW", LIBPOOCH))
         names = [line.split()[-1] for line in self.output("nm", "-D", "--defined-only", LIBPOOCH).splitlines()]
         self.assertIn("dlsym", names)
-        self.assertEqual([n for n in names if n != "dlsym" and not re.match(r"cu[A-Z]|cudnn[A-Z]|cublas[A-Z]", n)], [])
+        self.assertEqual([n for n in names if n != "dlsym" and not re.match(r"(cu|cudnn|cublas|p?nccl)[A-Z]", n)], [])
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ FIRST_CALL = {
     "libcublas.so.13": "cublasCreate_v2",
     "libcublasLt.so.13": "cublasLtCreate",
     "libcudnn.so.9": "cudnnCreate",
+    "libnccl.so.2": "ncclMemAlloc",
 }
 FEWEST_LOOK_UPS = 400
 
@@ -115,6 +116,9 @@ class RealLibraries(unittest.TestCase):
 
     def test_cudnn(self):
         self.check("libcudnn.so.9")
+
+    def test_nccl(self):
+        self.check("libnccl.so.2")
 
 
 if __name__ == "__main__":
