@@ -18,7 +18,7 @@
 #include "core/function_ref.h"
 #include "interpose/call_builder.h"
 #include "interpose/scope.h"
-#include "vendor/nccl.h"
+#include "softgpu/include/nccl.h"
 
 namespace pooch::interpose {
 

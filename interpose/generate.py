@@ -117,8 +117,8 @@ HEADER_TEXT = """#define __CUDA_API_VERSION_INTERNAL 1
 #include <cublas_v2.h>
 #include <cublasLt.h>
 #include <cudnn.h>
-#include "VENDOR/nccl.h"
-""".replace("VENDOR", os.path.join(os.path.dirname(HERE), "vendor"))
+#include "ROOT/softgpu/include/nccl.h"
+""".replace("ROOT", os.path.dirname(HERE))
 CXX_HEADER_TEXT = "#include <cublas_v2.h>\n"  # where some functions are declared for C++ only
 
 

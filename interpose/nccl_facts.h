@@ -6,7 +6,7 @@
 #include "interpose/extent.h"
 #include "interpose/scope.h"
 #include "runtime/session.h"
-#include "vendor/nccl.h"
+#include "softgpu/include/nccl.h"
 
 namespace pooch::interpose {
 

@@ -1,7 +1,7 @@
 """NCCL. Its kernels take the buffers from lists of work that no launch need show, so collectives have rows; in a group
 they start with its outermost end (interpose/collectives.h). Every function has a second name for profilers, with a p.
 
-Its header is in no toolkit: vendor/nccl.h declares what is used here.
+Its header is in no toolkit: softgpu/include/nccl.h declares what is used here.
 """
 
 from spec.language import Library, Spec, overwrite, read
@@ -10,7 +10,7 @@ spec = Spec(
     Library(
         name="nccl",
         soname="libnccl.so.2",
-        header="vendor/nccl.h",
+        header="softgpu/include/nccl.h",
         missing="ncclSystemError",
         out_of_memory="ncclUnhandledCudaError",
         session="session_of_communicator(scope, comm)",

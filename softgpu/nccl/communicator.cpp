@@ -33,7 +33,7 @@ ncclResult_t refuse(ncclResult_t status, const char* function, const char* why) 
 
 namespace {
 
-constexpr int version = 22809;  // of the interface in vendor/nccl.h
+constexpr int version = 22809;  // of the interface in softgpu/include/nccl.h
 
 struct Ticket {
   char magic[8];

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "vendor/nccl.h"
+#include "softgpu/include/nccl.h"
 
 namespace softgpu::nccl {
 

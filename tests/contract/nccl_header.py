@@ -1,4 +1,4 @@
-"""vendor/nccl.h says what NCCL's own header says, where that is installed (else exit 77).
+"""softgpu/include/nccl.h says what NCCL's own header says, where that is installed (else exit 77).
 
 usage: nccl_header.py SOURCE_ROOT [COMPILER ARGUMENT...]
 
@@ -34,7 +34,7 @@ def declared(text):
 
 class Header(unittest.TestCase):
     def test_functions_and_values_are_those_of_nccl(self):
-        mine = declared(f'#include "{ROOT / "vendor" / "nccl.h"}"\n')
+        mine = declared(f'#include "{ROOT / "softgpu" / "include" / "nccl.h"}"\n')
         theirs = declared("#include <nccl.h>\n")
         for what, own, other in zip(("functions", "values"), mine, theirs):
             self.assertGreater(len(own), 20, what)

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "vendor/nccl.h"
+#include "softgpu/include/nccl.h"
 
 #define CUDA_OK(call) ASSERT_EQ(call, cudaSuccess)
 #define NCCL_OK(call) ASSERT_EQ(call, ncclSuccess)

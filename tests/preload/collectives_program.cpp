@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ok.h"
-#include "vendor/nccl.h"
+#include "softgpu/include/nccl.h"
 
 namespace {
 
