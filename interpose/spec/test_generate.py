@@ -102,6 +102,13 @@ class Generator(unittest.TestCase):
     def test_wrapper_is_written_in_full(self):
         self.assertIn(WRAPPER, self.text(scale_row(new_spec())))
 
+    def test_a_library_may_have_another_way_to_submit(self):
+        spec = Spec(Library("cudnn", "libsmall.so.1", session="session_of(handle)", submit="put_in(call, launch)"))
+        spec.row("cuSet", kind="set", stream="hStream", dst=overwrite("n"))
+        text = self.text(spec)
+        self.assertIn("scope.outermost() ? session_of(handle) : nullptr;", text)
+        self.assertIn("  return put_in(call, launch);", text)
+
     def test_unknown_operand_names_the_row(self):
         self.refused(scale_row(new_spec(), z=read("xDesc")), "^cudnnScale: no parameter 'z'$")
 
