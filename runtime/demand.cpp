@@ -52,7 +52,6 @@ Result<bool> Demand::round(std::uint64_t bytes, std::uint64_t op, std::unique_lo
   if (const auto chosen = choose(bytes, op); !chosen) return chosen.error();
   order_.set_eager(true);
   moving_ = true;
-  Marks marks;
   bool any = false;
   Status outcome = Done{};
   for (Chunk* chunk : victims_) {
@@ -62,18 +61,34 @@ Result<bool> Demand::round(std::uint64_t bytes, std::uint64_t op, std::unique_lo
       break;
     }
     any |= *begun;
-    if (*begun) marks.add(chunk->uses);
   }
-  if (outcome) outcome = await(device_, order_, marks, lock);
-  // Somebody may have taken some back meanwhile.
-  std::vector<Chunk*> gone;
-  for (Chunk* chunk : victims_)
-    if (chunk->state == ChunkState::evicting && chunk->pins == 0) gone.push_back(chunk);
-  if (outcome) outcome = residency_.finish_evictions(std::move(gone));
+  if (outcome) outcome = finish(lock);
   moving_ = false;
   moved_.notify_all();
   if (!outcome) return outcome.error();
   return any;
+}
+
+// Somebody may take some back while the host waits, and they may be leaving once more when it has waited.
+Status Demand::finish(std::unique_lock<std::mutex>& lock) {
+  std::vector<Chunk*> gone;
+  for (bool waited = false;; waited = true) {
+    gone.clear();
+    Marks left;
+    for (Chunk* chunk : victims_) {
+      if (chunk->state != ChunkState::evicting || chunk->pins > 0) continue;
+      const auto finished = waited ? order_.finished(chunk->uses) : Result<bool>(false);
+      if (!finished) return finished.error();
+      if (*finished)
+        gone.push_back(chunk);
+      else
+        left.add(chunk->uses);
+    }
+    const auto blocked = waited && !left.empty() ? order_.host_blocked() : Result<bool>(false);
+    if (!blocked) return blocked.error();
+    if (waited && (left.empty() || *blocked)) return residency_.finish_evictions(std::move(gone));
+    if (const auto done = await(device_, order_, left, lock); !done) return done;
+  }
 }
 
 Status Demand::choose(std::uint64_t bytes, std::uint64_t op) {

@@ -34,6 +34,8 @@ class Demand {
   // One round: evicts what it can towards `bytes`. False: nothing can go at the moment.
   Result<bool> round(std::uint64_t bytes, std::uint64_t op, std::unique_lock<std::mutex>& lock);
   Status choose(std::uint64_t bytes, std::uint64_t op);
+  // Waits until the victims may go, and lets them.
+  Status finish(std::unique_lock<std::mutex>& lock);
   Result<bool> begin(Chunk& chunk, std::unique_lock<std::mutex>& lock);
   bool free_host_memory(std::uint64_t bytes);
 
