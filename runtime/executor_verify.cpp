@@ -19,21 +19,23 @@ bool makes_what_others_read(const ScriptReplay& step, const std::vector<tracker:
   return false;
 }
 
-// What either makes of the same inputs is the same: the same calls, reading the same copies of their operands.
+// What either makes of the same inputs is the same: the same calls, reading the same copies of their
+// operands.
 bool same_replays(const Script& a, const ScriptMap& of_a, const Script& b, const ScriptMap& of_b) {
   return std::equal(of_a.chain.begin(), of_a.chain.end(), of_b.chain.begin(), of_b.chain.end(),
                     [&](std::uint32_t x, std::uint32_t y) {
                       const ScriptReplay &p = a.replays()[x], &q = b.replays()[y];
                       return p.position == q.position &&
-                             std::equal(p.operands.begin(), p.operands.end(), q.operands.begin(), q.operands.end(),
-                                        [](const ReplayPlace& m, const ReplayPlace& n) { return m.kind == n.kind; });
+                             std::equal(
+                                 p.operands.begin(), p.operands.end(), q.operands.begin(), q.operands.end(),
+                                 [](const ReplayPlace& m, const ReplayPlace& n) { return m.kind == n.kind; });
                     });
 }
 
 }  // namespace
 
-// What an earlier plan of the phase could not make again, this one does not drop either; what the one before it
-// was seen to make again in the same way needs no other proof.
+// What an earlier plan of the phase could not make again, this one does not drop either; what the one before
+// it was seen to make again in the same way needs no other proof.
 void Executor::begin_trust(tracker::PhaseIndex phase, Adopted& adopted) {
   const Script& script = *adopted.script;
   MapTrust& trust = adopted.trust;
@@ -51,7 +53,8 @@ void Executor::begin_trust(tracker::PhaseIndex phase, Adopted& adopted) {
              same_replays(script, map, earlier, earlier.maps()[old]);
     });
     if (same != script.maps().end())
-      trust.compared[static_cast<std::size_t>(same - script.maps().begin())] = before->second.trust.compared[old];
+      trust.compared[static_cast<std::size_t>(same - script.maps().begin())] =
+          before->second.trust.compared[old];
   }
 }
 

@@ -6,9 +6,9 @@
 //      different  --> a copy is there: it is put back, and the map is not to be dropped any more
 //                     none: failure(), for good -- nothing goes on with a doubtful value
 //
-// Maps are proven in the first two iterations of a plan that is adopted, whatever it was made of, but for those
-// that the phase's plan before was seen to make again by the same replays. Later
-// `sample` compares one map in every eighth iteration, in turn, `all` every map, both by digest alone.
+// Maps are proven in the first two iterations of a plan that is adopted, whatever it was made of, but for
+// those that the phase's plan before was seen to make again by the same replays. Later `sample` compares one
+// map in every eighth iteration, in turn, `all` every map, both by digest alone.
 //
 // Work of its own goes into one stream, so one pair of words on the device serves all digests. The session's
 // mutex guards it.
