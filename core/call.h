@@ -85,8 +85,9 @@ struct Call {
   const Shape* filter = nullptr;
   // Keeps a deep copy of the call; to be asked during the call only. Null: it cannot be made again.
   const FunctionRef<std::unique_ptr<Replay>()>* keep = nullptr;
-  std::uint32_t site = 0;  // where in the program: an id of interpose/callsites.h; 0: not known
-  TriedAlgorithm tried{};  // of a convolution whose algorithms the program has tried
+  bool unforeseen = false;  // may touch memory that no operand names
+  std::uint32_t site = 0;   // where in the program: an id of interpose/callsites.h; 0: not known
+  TriedAlgorithm tried{};   // of a convolution whose algorithms the program has tried
 };
 
 }  // namespace pooch

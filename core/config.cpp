@@ -18,6 +18,7 @@ constexpr std::array<std::string_view, 13> policy_names = {"keep",         "dema
                                                            "vdnn-dyn",     "lms",      "lms-sync",
                                                            "hybrid"};
 constexpr std::array<std::string_view, 3> verify_names = {"off", "sample", "all"};
+constexpr std::array<std::string_view, 3> landing_names = {"auto", "on", "off"};
 constexpr std::array<std::string_view, 2> backing_names = {"remap", "alias"};
 constexpr std::array<std::string_view, 4> timer_names = {"automatic", "cupti", "events", "none"};
 constexpr std::array<std::string_view, 2> switch_names = {"0", "1"};
@@ -101,6 +102,11 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
     if (!verify) return at("POOCH_VERIFY", verify.error());
     config.verify = static_cast<Verify>(*verify);
   }
+  if (const char* text = get("POOCH_LANDING"); text != nullptr && *text != '\0') {
+    const auto landing = choose(text, landing_names);
+    if (!landing) return at("POOCH_LANDING", landing.error());
+    config.landing = static_cast<LandingUse>(*landing);
+  }
   if (const char* text = get("POOCH_LOG"); text != nullptr && *text != '\0') {
     const auto level = choose(text, level_names);
     if (!level) return at("POOCH_LOG", level.error());
@@ -114,11 +120,15 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
   config.local_rank = find_local_rank(get);
   if (const char* text = get("POOCH_LOG_FILE")) config.log_file = text;
   if (const char* text = get("POOCH_REPORT")) config.report_folder = text;
+  if (const char* text = get("POOCH_SUMMARY")) config.summary_folder = text;
   if (const char* text = get("POOCH_RECORD")) config.record_file = text;
   if (const char* text = get("POOCH_PLAN")) config.plan_file = text;
   if (const char* text = get("POOCH_CACHE")) config.cache_folder = text;
   if (const char* text = get("POOCH_PLANNER")) config.planner_program = text;
   if (const char* text = get("POOCH_TRACE")) config.trace_file = text;
+  config.watch_from_start = config.policy_chosen || !config.plan_file.empty() ||
+                            !config.report_folder.empty() || !config.record_file.empty() ||
+                            !config.trace_file.empty();
   return config;
 }
 

@@ -37,6 +37,8 @@ constexpr bool is_planned(Policy policy) {
 enum class Verify : std::uint8_t { off, sample, all };
 // Who measures op times: CUPTI where it can be had and events elsewhere, one of them, or nobody.
 enum class Timer : std::uint8_t { automatic, cupti, events, none };
+// Is evicted memory mapped to its copy on the host: where the program needs it, always, never.
+enum class LandingUse : std::uint8_t { automatic, on, off };
 enum class LogLevel : std::uint8_t { error, warn, info, debug };
 
 std::string_view name(Policy policy);
@@ -62,13 +64,18 @@ struct Config {
   bool alias_backing = false;              // POOCH_BACKING: alias, not remap
   bool wait_for_plans = false;             // POOCH_WAIT_FOR_PLANS
   Verify verify = Verify::sample;          // POOCH_VERIFY
-  std::string trace_file;                  // POOCH_TRACE, empty: no timeline is written
-  std::string report_folder;               // POOCH_REPORT, empty: no report
-  std::string record_file;                 // POOCH_RECORD, empty: the call stream is not kept
-  LogLevel log_level = LogLevel::warn;     // POOCH_LOG
-  std::string log_file;                    // POOCH_LOG_FILE, empty: stderr
-  bool children = true;                    // POOCH_CHILDREN: in programs that a CUDA program starts, too
-  std::optional<LocalRank> local_rank;     // among the processes that share this node's host memory
+  LandingUse landing = LandingUse::automatic;  // POOCH_LANDING
+  std::string trace_file;                      // POOCH_TRACE, empty: no timeline is written
+  std::string report_folder;                   // POOCH_REPORT, empty: no profile
+  std::string summary_folder;                  // POOCH_SUMMARY, empty: no summary but in a report
+  std::string record_file;                     // POOCH_RECORD, empty: the call stream is not kept
+  LogLevel log_level = LogLevel::warn;         // POOCH_LOG
+  std::string log_file;                        // POOCH_LOG_FILE, empty: stderr
+  // Calls are watched from the first on. Else, because nothing above asks for them, from when memory is about
+  // to be short.
+  bool watch_from_start = true;
+  bool children = true;                 // POOCH_CHILDREN: in programs that a CUDA program starts, too
+  std::optional<LocalRank> local_rank;  // among the processes that share this node's host memory
 };
 
 // `get` returns the value of a variable or nullptr, like getenv. The error's message is the one line to

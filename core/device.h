@@ -20,6 +20,14 @@ struct DeviceInfo {
   std::uint64_t total_bytes;  // device memory, as the driver reports it
   std::uint64_t granularity;  // unit of physical handles: a divisor of 2 MiB, as a rule 2 MiB itself
   int numa_node;              // the GPU's host NUMA node, -1 where unknown
+  bool host_handles = false;  // it has create_host
+};
+
+// Page-locked host memory that is a handle as well: `memory` for the program and for copies, `handle` to be
+// mapped at device addresses.
+struct HostHandle {
+  PhysicalHandle handle;
+  std::byte* memory;
 };
 
 class Device {
@@ -44,6 +52,10 @@ class Device {
   // Page-locked host memory, usable by copies in any stream.
   virtual Result<std::byte*> host_allocate(std::uint64_t bytes) = 0;
   virtual Status host_free(std::byte* memory) = 0;
+  // The same as a handle for `map`, `set_access` and `unmap`: what the device reads and writes there crosses
+  // the link. `bytes`: as for create(). Error not_supported where info().host_handles is false.
+  virtual Result<HostHandle> create_host(std::uint64_t bytes) = 0;
+  virtual Status destroy_host(const HostHandle& made, std::uint64_t bytes) = 0;  // mapped nowhere else
 
   // Streams (non-blocking towards the legacy stream) and events (without timing, but for
   // create_timing_event).

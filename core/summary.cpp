@@ -38,6 +38,8 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("arrays", s.arrays);
   visit("ipc_handles", s.ipc_handles);
   visit("peer_accesses", s.peer_accesses);
+  visit("unforeseen_ops", s.unforeseen_ops);
+  visit("landings", s.landings);
   visit("evictions", s.evictions);
   visit("bytes_out", s.bytes_out);
   visit("bytes_in", s.bytes_in);

@@ -21,7 +21,7 @@ struct Summary {
   std::uint64_t need_bytes = 0;             // peak of requested bytes alive at once
   std::uint64_t need_managed_bytes = 0;     // the managed part of it, at that moment
   std::optional<std::uint64_t> iterations;  // unknown until the tracker counts them
-  std::uint64_t ops = 0;                    // calls with operands in the program's allocations
+  std::uint64_t ops = 0;                    // watched calls with operands in the program's allocations
   std::uint64_t planned_iterations = 0;   // of those, that followed a plan from their first op to their last
   std::uint64_t plans_left = 0;           // times that an op came which the plan did not expect
   std::uint64_t replays = 0;              // calls made again
@@ -38,6 +38,9 @@ struct Summary {
   // itself; arrays; memory handles given to other processes or taken from them; other devices that were let
   // in.
   std::uint64_t unified_bytes = 0, arrays = 0, ipc_handles = 0, peer_accesses = 0;
+  // Ops that may have touched memory no operand names, and times that evicted memory was mapped for them to
+  // its copy on the host.
+  std::uint64_t unforeseen_ops = 0, landings = 0;
   std::uint64_t evictions = 0;         // chunks that left the device
   std::uint64_t bytes_out = 0;         // copied device to host
   std::uint64_t bytes_in = 0;          // copied host to device

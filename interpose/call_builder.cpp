@@ -56,13 +56,6 @@ void CallBuilder::add_everything() {
     append(allocation.base, allocation.bytes, Effect::read_write, {});
 }
 
-void CallBuilder::carries(const void* memory, std::size_t bytes) {
-  // Larger ones are data: to look at each word would take as long as the copy, and noise would be found.
-  constexpr std::size_t largest_table = MiB;
-  if (memory == nullptr || bytes > largest_table) return;
-  session_.pin_addresses_in({static_cast<const std::byte*>(memory), bytes});
-}
-
 void CallBuilder::explain_refusal() const {
   static constinit std::atomic<bool> explained{false};
   if (explained.exchange(true)) return;
@@ -80,6 +73,13 @@ void CallBuilder::append(Address address, std::uint64_t bytes, Effect effect, co
   }
   if (spilled_.empty()) spilled_.assign(fixed_.begin(), fixed_.end());
   spilled_.push_back({address, bytes, effect, shape});
+}
+
+void note_carried(runtime::Session& session, const void* memory, std::size_t bytes) {
+  // Larger ones are data: to look at each word would take as long as the copy, and noise would be found.
+  constexpr std::size_t largest_table = MiB;
+  if (memory == nullptr || bytes > largest_table) return;
+  session.pin_addresses_in({static_cast<const std::byte*>(memory), bytes});
 }
 
 }  // namespace pooch::interpose

@@ -43,10 +43,8 @@ class CallBuilder {
   void blocks(bool yes) { blocks_ = yes; }
   // The call tries algorithms out.
   void trial() { trial_ = true; }
-
-  // Host memory that the call copies to the device. Where it is small enough to be a table of addresses, what
-  // it points to is kept on the device.
-  void carries(const void* memory, std::size_t bytes);
+  // It may touch memory that no operand names.
+  void unforeseen() { unforeseen_ = true; }
 
   // What the call says beside its operands; together it tells calls apart that are alike in their operands.
   template <class Value>
@@ -74,13 +72,15 @@ class CallBuilder {
   template <class Status, class Launch>
   Status submit(Status out_of_memory, Launch&& launch) {
     if (captured(scope_, stream_)) {
-      const bool held = hold_captured(scope_, session_, function_, stream_, accesses());
+      const bool held = hold_captured(scope_, session_, function_, stream_, accesses(), unforeseen_);
       return held ? static_cast<Status>(launch()) : out_of_memory;
     }
+    if (const Unwatched passes(scope_, session_); passes) return static_cast<Status>(launch());
     Call call{function_, kind_, stream_, accesses(), blocks_, trial_, traits_, mode_};
     if (window_.rank > 0) call.window = &window_;
     if (filter_.rank > 0) call.filter = &filter_;
     if (keep_ && !trial_) call.keep = &*keep_;
+    call.unforeseen = unforeseen_;
     if (session_.wants_call_sites()) call.site = call_site();
     call.tried = tried_;
     const auto submit_here = [&]() -> int {
@@ -110,7 +110,7 @@ class CallBuilder {
   const char* function_;
   OpKind kind_;
   StreamHandle stream_;
-  bool blocks_ = false, trial_ = false;
+  bool blocks_ = false, trial_ = false, unforeseen_ = false;
   bool everything_ = false;  // all live allocations are operands
   std::uint64_t traits_ = 0;
   std::string_view mode_;
@@ -125,5 +125,10 @@ class CallBuilder {
   std::size_t count_ = 0;
   std::vector<Access> spilled_;
 };
+
+// Host memory that a call is about to copy to the device. Where it is small enough to be a table of
+// addresses, what it points to is kept on the device. Ahead of everything else: it may wait for calls that
+// are on their way.
+void note_carried(runtime::Session& session, const void* memory, std::size_t bytes);
 
 }  // namespace pooch::interpose

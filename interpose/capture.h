@@ -24,8 +24,9 @@ bool captured(const Scope& scope, StreamHandle stream);
 void forget_capture(StreamHandle stream);
 
 // A call in a stream that is being captured: what it touches stays on the device as long as a graph names it.
-// False, with a line: there is no room for it.
+// `unforeseen`: it may touch more than that, and so may a launch of the graph. False, with a line: there is
+// no room for it.
 bool hold_captured(const Scope& scope, runtime::Session& session, const char* function, StreamHandle stream,
-                   std::span<const Access> accesses);
+                   std::span<const Access> accesses, bool unforeseen);
 
 }  // namespace pooch::interpose

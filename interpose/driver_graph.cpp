@@ -32,16 +32,20 @@ class CaptureMemory {
   CaptureMemory(const CaptureMemory&) = delete;
   CaptureMemory& operator=(const CaptureMemory&) = delete;
 
-  Status hold(std::span<const Access> accesses) {
+  Status hold(std::span<const Access> accesses, bool unforeseen) {
     const std::lock_guard lock(mutex_);  // the streams of a capture may be several threads'
+    unforeseen_ |= unforeseen;
     return session_.hold(accesses, held_);
   }
-  const std::vector<runtime::Held>& held() const { return held_; }  // once the capture has ended
+  // Once the capture has ended:
+  const std::vector<runtime::Held>& held() const { return held_; }
+  bool unforeseen() const { return unforeseen_; }  // a call of it may touch more
 
  private:
   runtime::Session& session_;
   std::mutex mutex_;
   std::vector<runtime::Held> held_;
+  bool unforeseen_ = false;
 };
 using Memories = std::vector<std::shared_ptr<CaptureMemory>>;
 
@@ -161,11 +165,16 @@ template <class RealCall>
 CUresult launch_graph(const Scope& scope, CUgraphExec exec, StreamHandle stream, RealCall&& real) {
   runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
   if (session == nullptr) return real();
-  if (!known(exec)) warn_of_graph();
   CallBuilder call(scope, *session, "cuGraphLaunch", OpKind::bare_launch, stream);
-  for (const auto& memory : memories_of(exec))
+  if (!known(exec)) {
+    warn_of_graph();
+    call.unforeseen();
+  }
+  for (const auto& memory : memories_of(exec)) {
+    if (memory->unforeseen()) call.unforeseen();
     for (const runtime::Held& one : memory->held())
       call.add(one.memory.base, Extent(one.memory.bytes), Effect::read_write);
+  }
   return call.submit(CUDA_ERROR_OUT_OF_MEMORY, real);
 }
 
@@ -184,7 +193,7 @@ void forget_capture(StreamHandle stream) {
 }
 
 bool hold_captured(const Scope& scope, runtime::Session& session, const char* function, StreamHandle stream,
-                   std::span<const Access> accesses) {
+                   std::span<const Access> accesses, bool unforeseen) {
   const cuuint64_t number = capture_number(scope, stream);
   if (number == 0) return true;  // no graph will come of it
   std::shared_ptr<CaptureMemory> memory;
@@ -194,7 +203,7 @@ bool hold_captured(const Scope& scope, runtime::Session& session, const char* fu
     if (all == nullptr) all = std::make_shared<CaptureMemory>(session);
     memory = all;
   }
-  const Status held = memory->hold(accesses);
+  const Status held = memory->hold(accesses, unforeseen);
   if (!held) log::error("{}: {}", function, held.error().message);
   return static_cast<bool>(held);
 }

@@ -156,6 +156,7 @@ template <class RealCall>
 CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) {
   runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
   if (session == nullptr) return real();
+  if (const Unwatched passes(scope, *session); passes) return real();
   const auto facts = facts_of(scope, launch.shape.function);
   const auto buffer = launch.extra != nullptr ? buffer_of(launch.extra) : std::span<const std::byte>();
   const bool by_buffer = launch.params == nullptr && !buffer.empty();
@@ -185,6 +186,7 @@ CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) 
     const Keeping keeping(scope, call.accesses());
     return keep_launch(keeping, real_cuLaunchKernel.get_if_present(scope), launch.shape, params, words);
   };
+  if (!understood || facts->rule() == nullptr) call.unforeseen();
   if (understood && facts->rule() != nullptr && launch.attributes == 0) call.keep(keep);
   return call.submit(CUDA_ERROR_OUT_OF_MEMORY, real);
 }

@@ -11,6 +11,12 @@ namespace {
 
 POOCH_REAL(cuda, cuStreamDestroy_v2);
 
+// Who begins to watch waits for the device, which may then wait for the program.
+void watch(const Scope& scope) {
+  runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
+  if (session != nullptr) session->watch();
+}
+
 void note_host_blocking(const Scope& scope, StreamHandle stream) {
   runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
   if (session != nullptr) session->note_host_blocking(stream);
@@ -30,9 +36,9 @@ POOCH_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) {
 }
 
 // A function whose work in `stream` may wait for the program. Noted behind it: an event recorded before it
-// says nothing about it.
+// says nothing about it. Calls are watched from before it on.
 #define POOCH_HOST_BLOCKING(function, stream, for_zero, parameters, arguments)                          \
-  POOCH_DRIVER_HOOK(function, parameters, arguments, const CUresult status = launch();                  \
+  POOCH_DRIVER_HOOK(function, parameters, arguments, watch(scope); const CUresult status = launch();    \
                     if (status == CUDA_SUCCESS) note_host_blocking(scope, stream_of(stream, for_zero)); \
                     return status;)
 #define POOCH_HOST_BLOCKING_BOTH(function, stream, parameters, arguments)            \

@@ -317,6 +317,12 @@ def wrapper_lines(row, functions, library):
     yield f"  const auto launch = [&] {{ return real({arguments}); }};"
     yield f"  runtime::Session* const session = scope.outermost() ? {library.session} : nullptr;"
     yield "  if (session == nullptr) return launch();"
+    if row.carries:
+        yield f"  note_carried(*session, {', '.join(row.carries)});"
+    if library.awaits_others:
+        yield "  session->watch();"
+    else:
+        yield "  if (const Unwatched passes(scope, *session); passes) return launch();"
     yield (
         f'  CallBuilder call(scope, *session, "{row.name}", {kind_expression(row)}, '
         f"{stream_expression(row, library)});"
@@ -332,8 +338,6 @@ def wrapper_lines(row, functions, library):
         yield "  " + line
     if row.blocks:
         yield f"  call.blocks({row.blocks});"
-    if row.carries:
-        yield f"  call.carries({', '.join(row.carries)});"
     if library.before:
         yield "  " + library.before
     for line in recipes.keep_lines(row, functions, factor_descriptor(function)):

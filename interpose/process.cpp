@@ -116,8 +116,8 @@ Status write_file(const std::filesystem::path& to, const std::string& text) {
 // Where this process leaves its report. Processes that share a folder have one of their own in it: ranks by
 // their number, of others all but the first by their process id.
 std::filesystem::path own_report_folder(const Config& from) {
-  if (from.report_folder.empty()) return {};
-  std::filesystem::path folder(from.report_folder);
+  std::filesystem::path folder(from.report_folder.empty() ? from.summary_folder : from.report_folder);
+  if (folder.empty()) return {};
   if (from.local_rank && from.local_rank->count > 1)
     folder /= fmt::format("rank-{}", from.local_rank->world_rank);
   std::error_code error;
@@ -139,12 +139,14 @@ void report(const Served& one) {
   if (summary.ops > 0 && !summary.iterations)
     log::info("the program's calls do not repeat themselves: no iterations, no profile");
   if (one.report.empty()) return;
+  if (const Status written = write_file(one.report / "summary.json", to_json(summary)); !written)
+    log::error("the summary: {}", written.error().message);
+  if (config.load()->report_folder.empty()) return;
   Profile profile = one.session->profile();
   describe_sites(profile);
   describe_trials(profile);
-  for (const Status& written : {write_file(one.report / "profile.json", to_json(profile)),
-                                write_file(one.report / "summary.json", to_json(summary))})
-    if (!written) log::error("POOCH_REPORT: {}", written.error().message);
+  if (const Status written = write_file(one.report / "profile.json", to_json(profile)); !written)
+    log::error("POOCH_REPORT: {}", written.error().message);
 }
 
 void at_exit() {
@@ -171,6 +173,7 @@ void pass_foreign_call() {
 Config config_of(std::size_t number, CUdevice device) {
   Config own = *config.load();
   if (number == 0) return own;
+  own.watch_from_start = true;  // its calls may reach into the memory of others
   for (std::string* const file : {&own.record_file, &own.trace_file})
     if (!file->empty()) *file += fmt::format(".device-{}", device);
   return own;
@@ -208,6 +211,19 @@ runtime::Session* open_on(CUdevice device, CUcontext context) {
   return all_served[number]->session;
 }
 
+// Another device's calls may reach into the memory of those that are served.
+void watch_others(const Scope& scope) {
+  if (served().empty()) return;
+  auto* const push = real_cuCtxPushCurrent_v2.get(scope);
+  auto* const pop = real_cuCtxPopCurrent_v2.get(scope);
+  CUcontext popped = nullptr;
+  for (const Served* const one : served()) {
+    if (push == nullptr || pop == nullptr || push(one->context) != CUDA_SUCCESS) continue;
+    one->session->watch();
+    (void)pop(&popped);
+  }
+}
+
 runtime::Session* open_in(CUcontext context, const Scope& scope) {
   const std::lock_guard lock(opening);
   for (const Served* const one : served())
@@ -217,7 +233,10 @@ runtime::Session* open_in(CUcontext context, const Scope& scope) {
   auto* const get_device = real_cuCtxGetDevice.get(scope);
   if (get_device == nullptr || get_device(&device) != CUDA_SUCCESS) return nullptr;
   runtime::Session* made = nullptr;
-  if (session_on(device) == nullptr && served().size() < most_served) made = open_on(device, context);
+  if (session_on(device) == nullptr && served().size() < most_served) {
+    watch_others(scope);
+    made = open_on(device, context);
+  }
   if (made == nullptr) last_foreign.store(context);
   return made;
 }
@@ -399,7 +418,7 @@ bool inside_submit() {
 }
 
 std::optional<runtime::Extent> find_allocation(const runtime::Session& in, Address address) {
-  if (submit_depth == 0) return in.find(address);
+  if (submit_depth == 0 || submit_operands.empty()) return in.find(address);
   for (const Access& operand : submit_operands) {
     if (address >= operand.address && address - operand.address < operand.bytes) {
       return runtime::Extent{operand.address, operand.bytes};
@@ -432,6 +451,16 @@ SubmitGuard::~SubmitGuard() {
     session_.passed_through(one.address, one.bytes, /*by_program=*/false);
   }
   noted().clear();
+}
+
+Unwatched::Unwatched(const Scope& scope, runtime::Session& session) {
+  if (!session.lets_pass()) return;
+  passes_ = &session;
+  inside_.emplace(scope, session, std::span<const Access>());
+}
+
+Unwatched::~Unwatched() {
+  if (passes_ != nullptr) passes_->passed();
 }
 
 CUresult to_cuda(const Error& error) {

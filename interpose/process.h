@@ -94,6 +94,20 @@ class SubmitGuard {
   runtime::Session& session_;
 };
 
+// A call of which nobody need know, as long as this lives; false: it is to be submitted.
+class Unwatched {
+ public:
+  Unwatched(const Scope& scope, runtime::Session& session);
+  ~Unwatched();
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+  explicit operator bool() const { return passes_ != nullptr; }
+
+ private:
+  std::optional<SubmitGuard> inside_;  // what the call does inside is accounted for once it has passed
+  runtime::Session* passes_ = nullptr;
+};
+
 // --- small helpers
 CUresult to_cuda(const Error& error);
 

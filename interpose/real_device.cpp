@@ -22,6 +22,7 @@
 #define POOCH_DRIVER_FUNCTIONS(X)      \
   X(cuCtxGetDevice)                    \
   X(cuCtxSynchronize)                  \
+  X(cuDeviceGetAttribute)              \
   X(cuDeviceGetName)                   \
   X(cuDeviceGetPCIBusId)               \
   X(cuDeviceTotalMem_v2)               \
@@ -94,6 +95,17 @@ int numa_node_of(const DriverTable& driver, CUdevice device) {
   return file >> node ? node : -1;
 }
 
+// The NUMA node that handles of host memory are made on; -1 where the device cannot map them.
+int host_handles_of(const DriverTable& driver, CUdevice device) {
+  int offered = 0, node = -1;
+  if (driver.cuDeviceGetAttribute(&offered, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                                  device) != CUDA_SUCCESS ||
+      offered == 0)
+    return -1;
+  if (driver.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) != CUDA_SUCCESS) return 0;
+  return std::max(node, 0);  // a driver that knows of no node has one
+}
+
 // While it lives, memory that this thread touches first comes from one NUMA node, if that has any left.
 class PreferredNode {
  public:
@@ -140,6 +152,22 @@ struct HostMemory {
   std::mutex mutex;  // held while the driver allocates
   std::uint64_t most = ~std::uint64_t{0}, taken = 0;
   std::map<const void*, std::uint64_t> blocks;
+
+  Status has_room_for(std::uint64_t bytes) const {
+    if (bytes <= most - std::min(most, taken)) return Done{};
+    return Error{ErrorCode::out_of_memory, "the process's devices have taken the host budget"};
+  }
+  std::byte* took(void* memory, std::uint64_t bytes) {
+    taken += bytes;
+    blocks.emplace(memory, bytes);
+    return static_cast<std::byte*>(memory);
+  }
+  void gave(const void* memory) {
+    const auto block = blocks.find(memory);
+    if (block == blocks.end()) return;
+    taken -= block->second;
+    blocks.erase(block);
+  }
 };
 HostMemory& host_memory() {
   static auto* const one = new HostMemory;  // never destroyed, like the devices
@@ -174,7 +202,10 @@ Result<std::unique_ptr<RealDevice>> RealDevice::open() {
 }
 
 RealDevice::RealDevice(std::unique_ptr<DriverTable> driver, int ordinal)
-    : driver_(std::move(driver)), ordinal_(ordinal), numa_node_(numa_node_of(*driver_, ordinal)) {}
+    : driver_(std::move(driver)),
+      ordinal_(ordinal),
+      numa_node_(numa_node_of(*driver_, ordinal)),
+      host_numa_id_(host_handles_of(*driver_, ordinal)) {}
 
 RealDevice::~RealDevice() = default;
 
@@ -213,6 +244,7 @@ Result<DeviceInfo> RealDevice::info() {
   info.total_bytes = total;
   info.granularity = granularity;
   info.numa_node = numa_node_;
+  info.host_handles = host_numa_id_ >= 0;
   return info;
 }
 
@@ -261,24 +293,59 @@ void RealDevice::share_host_memory(std::uint64_t bytes) {
 Result<std::byte*> RealDevice::host_allocate(std::uint64_t bytes) {
   HostMemory& shared = host_memory();
   const std::lock_guard lock(shared.mutex);
-  if (bytes > shared.most - std::min(shared.most, shared.taken))
-    return Error{ErrorCode::out_of_memory, "the process's devices have taken the host budget"};
+  if (const Status room = shared.has_room_for(bytes); !room) return room.error();
   const PreferredNode near_the_device(numa_node_);
   void* memory = nullptr;
   if (Status s = POOCH_CALL(cuMemHostAlloc, &memory, bytes, CU_MEMHOSTALLOC_PORTABLE); !s) return s.error();
-  shared.taken += bytes;
-  shared.blocks.emplace(memory, bytes);
-  return static_cast<std::byte*>(memory);
+  return shared.took(memory, bytes);
 }
 
 Status RealDevice::host_free(std::byte* memory) {
   HostMemory& shared = host_memory();
   const std::lock_guard lock(shared.mutex);
-  if (const auto block = shared.blocks.find(memory); block != shared.blocks.end()) {
-    shared.taken -= block->second;
-    shared.blocks.erase(block);
-  }
+  shared.gave(memory);
   return POOCH_CALL(cuMemFreeHost, memory);
+}
+
+// Mapped for good where the processor and copies find it, as NCCL does with its buffers.
+Result<HostHandle> RealDevice::create_host(std::uint64_t bytes) {
+  if (host_numa_id_ < 0) return Error{ErrorCode::not_supported, "no host memory at device addresses"};
+  HostMemory& shared = host_memory();
+  const std::lock_guard lock(shared.mutex);
+  if (const Status room = shared.has_room_for(bytes); !room) return room.error();
+  CUmemAllocationProp prop = properties(ordinal_);
+  const CUmemLocation device = prop.location;
+  prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  prop.location.id = host_numa_id_;
+  const CUmemAccessDesc rights[] = {{device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+                                    {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr base = 0;
+  if (Status s = POOCH_CALL(cuMemCreate, &handle, bytes, &prop, 0); !s) return s.error();
+  Status done = POOCH_CALL(cuMemAddressReserve, &base, bytes, 0, 0, 0);
+  if (done) {
+    done = POOCH_CALL(cuMemMap, base, bytes, 0, handle, 0);
+    if (done) {
+      done = POOCH_CALL(cuMemSetAccess, base, bytes, rights, 2);
+      if (done) return HostHandle{PhysicalHandle{handle}, shared.took(reinterpret_cast<void*>(base), bytes)};
+      (void)driver_->cuMemUnmap(base, bytes);
+    }
+    (void)driver_->cuMemAddressFree(base, bytes);
+  }
+  (void)driver_->cuMemRelease(handle);
+  return done.error();
+}
+
+Status RealDevice::destroy_host(const HostHandle& made, std::uint64_t bytes) {
+  {
+    const std::lock_guard lock(host_memory().mutex);
+    host_memory().gave(made.memory);
+  }
+  const auto base = reinterpret_cast<CUdeviceptr>(made.memory);
+  Status done = POOCH_CALL(cuMemUnmap, base, bytes);
+  if (done) done = POOCH_CALL(cuMemAddressFree, base, bytes);
+  const Status released = destroy(made.handle);
+  return done ? released : done;
 }
 
 Result<StreamHandle> RealDevice::create_stream() {

@@ -35,6 +35,8 @@ class RealDevice final : public Device {
 
   Result<std::byte*> host_allocate(std::uint64_t bytes) override;
   Status host_free(std::byte* memory) override;
+  Result<HostHandle> create_host(std::uint64_t bytes) override;
+  Status destroy_host(const HostHandle& made, std::uint64_t bytes) override;
 
   Result<StreamHandle> create_stream() override;
   Status destroy_stream(StreamHandle stream) override;
@@ -61,6 +63,7 @@ class RealDevice final : public Device {
   std::unique_ptr<DriverTable> driver_;
   int ordinal_;
   int numa_node_;
+  int host_numa_id_;  // where handles of host memory are made; -1: nowhere
   std::mutex kernels_mutex_;
   void* digest_kernel_ = nullptr;  // a CUfunction, of the context that was current at its first use
 };

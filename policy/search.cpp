@@ -36,6 +36,14 @@ Search::Search(const Problem& problem, const Rules& rules, std::uint64_t seed)
   for (std::uint32_t g = 0; g < groups_.size(); ++g) {
     for (const std::uint32_t m : groups_[g]) group_of_[m] = g;
   }
+  std::map<std::uint64_t, std::uint32_t> sizes;
+  for (std::uint32_t m = 0; m < problem.maps.size(); ++m) {
+    const std::uint32_t size =
+        sizes.try_emplace(problem.maps[m].bytes, static_cast<std::uint32_t>(sizes.size())).first->second;
+    if (size == of_size_.size()) of_size_.emplace_back();
+    of_size_[size].push_back(m);
+    size_of_.push_back(size);
+  }
 }
 
 // Mostly a map nearby: maps of one block depend on each other.
@@ -68,8 +76,21 @@ void Search::change_group(Choice& choice, std::size_t map, Class to) {
   }
 }
 
+// Equal in size, so memory and links stay about as they are.
+bool Search::exchange(Choice& choice, std::size_t map) {
+  const auto& alike = of_size_[size_of_[map]];
+  const std::size_t other = alike[below(alike.size())];
+  if (choice.of[map] == choice.of[other]) return false;
+  if (choice.of[map] == Class::recompute && !problem_.maps[other].droppable) return false;
+  if (choice.of[other] == Class::recompute && !problem_.maps[map].droppable) return false;
+  std::swap(choice.of[map], choice.of[other]);
+  std::swap(choice.part[map], choice.part[other]);
+  return true;
+}
+
 bool Search::propose(Choice& choice, double progress) {
   const std::size_t map = below(problem_.maps.size());
+  if (below(3) == 0) return exchange(choice, map);
   const Class was = choice.of[map], to = static_cast<Class>(below(3));
   if (progress < 0.3 && below(8) == 0) {
     change_group(choice, map, to);

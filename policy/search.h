@@ -46,6 +46,7 @@ class Search {
   Outcome run(const Choice& choice) { return simulator_.run(choice); }
 
  private:
+  bool exchange(Choice& choice, std::size_t map);
   bool propose(Choice& choice, double progress);
   bool change(Choice& choice, std::size_t map, Class to, double progress);
   std::size_t neighbour(std::size_t map);
@@ -58,6 +59,8 @@ class Search {
   std::mt19937_64 random_;  // its output is the same everywhere; distributions are not
   std::vector<std::vector<std::uint32_t>> groups_;  // maps of identical blocks
   std::vector<std::uint32_t> group_of_;
+  std::vector<std::vector<std::uint32_t>> of_size_;  // maps of equal bytes
+  std::vector<std::uint32_t> size_of_;
 };
 
 }  // namespace pooch::policy

@@ -33,6 +33,8 @@ class AddressSpace {
   std::optional<Address> allocate(std::uint64_t bytes, StreamHandle stream = StreamHandle{});
   // Gives back what `allocate` gave; `stream`: in which that is ordered, if in one.
   void free(Address base, std::uint64_t bytes, StreamHandle stream = StreamHandle{});
+  // The stream that the range belongs to: of its first use.
+  StreamHandle owner(Address base) const { return streams_.at(base); }
   // Ranges of a stream that is no more are for allocations without one.
   void disown(StreamHandle stream);
   // Forgets the sizes of these free ranges and joins neighbours, so that any size can be cut from them. The

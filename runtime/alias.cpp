@@ -11,6 +11,12 @@
 #include "runtime/memory_limits.h"
 
 namespace pooch::runtime {
+namespace {
+
+// A layout whose waits take a larger share of the time is worse than to remap.
+constexpr double most_waits = 0.05;
+
+}  // namespace
 
 bool AliasMode::serves(const Script& script) const {
   return built() && index_of(&script) < phases_.size();
@@ -64,10 +70,8 @@ void AliasMode::collect() {
     }
     for (std::uint32_t s = 0; s < phase.slots.size(); ++s) {
       if (phase.slots[s] == nullptr) continue;
-      for (Chunk& chunk : phase.slots[s]->chunks) {
-        const auto [from, to] = phase.script->slots()[s].held;
-        hold(chunk, p, from, to);
-      }
+      const auto [from, to] = phase.script->slots()[s].held;
+      for (Chunk& chunk : phase.slots[s]->chunks) hold(chunk, p, from, to);
     }
   }
   // What outlives one phase's iterations lives through the others' too.
@@ -100,6 +104,13 @@ std::vector<LayoutItem> AliasMode::items() const {
   return all;
 }
 
+// Of one iteration of each phase.
+double AliasMode::duration_us() const {
+  double us = 0;
+  for (const AliasPhase& phase : phases_) us += phase.script->start_us(phase.script->positions());
+  return us;
+}
+
 // --- in and out
 
 Status AliasMode::build(std::vector<AliasPhase> phases, std::unique_lock<std::mutex>& lock) {
@@ -120,9 +131,13 @@ Status AliasMode::build(std::vector<AliasPhase> phases, std::unique_lock<std::mu
             layout.wait_us / 1e3);
   shortfall_ = layout.bytes() > room ? layout.bytes() - room : 0;
   Status done = Done{};
-  if (shortfall_ > 0)
+  if (shortfall_ > 0) {
     done = Error{ErrorCode::out_of_memory,
                  fmt::format("the layout needs {} more memory", format_bytes(shortfall_))};
+  } else if (layout.wait_us > most_waits * duration_us()) {
+    shortfall_ = room / 64;
+    done = Error{ErrorCode::out_of_memory, "the layout makes ops wait for each other"};
+  }
   if (done) done = save_and_unmap(lock);
   if (done) done = take_frames(layout);
   if (done) done = map_all(layout);

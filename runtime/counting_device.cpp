@@ -13,6 +13,12 @@ Result<std::byte*> CountingDevice::host_allocate(std::uint64_t bytes) {
   return inner_.host_allocate(bytes);
 }
 
+Result<HostHandle> CountingDevice::create_host(std::uint64_t bytes) {
+  vmm();
+  counters_.handles_created.fetch_add(1, std::memory_order_relaxed);
+  return inner_.create_host(bytes);
+}
+
 Status CountingDevice::synchronize(EventHandle event) {
   counters_.host_waits.fetch_add(1, std::memory_order_relaxed);
   return inner_.synchronize(event);

@@ -38,6 +38,10 @@ class CountingDevice final : public Device {
   Status unmap(Address at, std::uint64_t bytes) override { return vmm(), inner_.unmap(at, bytes); }
   Result<std::byte*> host_allocate(std::uint64_t bytes) override;
   Status host_free(std::byte* memory) override { return inner_.host_free(memory); }
+  Result<HostHandle> create_host(std::uint64_t bytes) override;
+  Status destroy_host(const HostHandle& made, std::uint64_t bytes) override {
+    return vmm(), inner_.destroy_host(made, bytes);
+  }
   Result<StreamHandle> create_stream() override { return inner_.create_stream(); }
   Status destroy_stream(StreamHandle stream) override { return inner_.destroy_stream(stream); }
   Result<EventHandle> create_event() override { return inner_.create_event(); }

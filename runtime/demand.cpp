@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "runtime/host_wait.h"
+#include "runtime/landing.h"
 
 namespace pooch::runtime {
 namespace {
@@ -95,6 +96,11 @@ Status Demand::choose(std::uint64_t bytes, std::uint64_t op) {
   const auto blocked = order_.host_blocked();
   if (!blocked) return blocked.error();
   victims_.clear();
+  if (*blocked && residency_.landing() != nullptr) {
+    const auto quiet = residency_.landing()->quiet();
+    if (!quiet) return quiet.error();
+    if (!*quiet) return Done{};
+  }
   for (Chunk* chunk : residency_.mapped()) {
     if (chunk->state != ChunkState::resident || chunk->pins > 0 || chunk->gathered_by == op) continue;
     if (policy_ == Policy::keep && chunk->live) continue;

@@ -12,6 +12,13 @@ void Departures::forget(const Range& range) {
   std::erase_if(leaving_, [&](const Chunk* chunk) { return chunk >= first && chunk <= last; });
 }
 
+std::uint64_t Departures::bytes() const {
+  std::uint64_t sum = 0;
+  for (const Chunk* const chunk : leaving_)
+    if (chunk->state == ChunkState::evicting && chunk->pins == 0) sum += chunk->bytes;
+  return sum;
+}
+
 // Whatever has finished, wherever it stands: dead content need not wait behind copies.
 Status Departures::take_finished(std::uint64_t bytes) {
   unfinished_.clear();

@@ -40,6 +40,8 @@ class Departures {
   // only by waiting. With Wait::yes the host waits where it must; `lock` is released meanwhile.
   Result<bool> reclaim(std::uint64_t bytes, Wait wait, std::unique_lock<std::mutex>& lock);
 
+  // What is under way.
+  std::uint64_t bytes() const;
   std::uint64_t waits() const { return waits_; }  // times that the host had to wait
 
  private:

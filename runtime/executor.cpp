@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/log.h"
+#include "runtime/landing.h"
 
 namespace pooch::runtime {
 
@@ -114,6 +115,7 @@ Status Executor::leave(std::unique_lock<std::mutex>& lock) {
     if (const auto made = replay(i, kept->second.stream, lock); !made) return made;
     if (script_ != script) return Done{};  // another thread has left it
   }
+  if (const auto ended = end_all_slots(); !ended) return ended;
   stop_following();
   return Done{};
 }
@@ -238,6 +240,11 @@ Status Executor::fetch_pending(std::span<const tracker::Operand> awaited,
       if (!pending_.empty() && pending_.front() == map) pending_.pop_front();
       continue;
     }
+    if (Landing* const landing = parts_.residency.landing(); landing != nullptr) {
+      const auto waited = landing->await_untouched(uses_, Landing::Patience::none, lock);
+      if (!waited) return waited.error().code == ErrorCode::out_of_memory ? Status(Done{}) : waited.error();
+      if (*waited) continue;
+    }
     if (const auto taken = parts_.departures.take_matching(uses_); !taken) return taken;
     const auto reclaimed = parts_.departures.reclaim(bytes, Departures::Wait::no, lock);
     if (!reclaimed) return reclaimed.error();
@@ -265,7 +272,7 @@ std::uint64_t Executor::gather_missing(const Bound& bound) {
   if (bound.range == nullptr) return 0;
   for (Chunk& chunk : bound.range->chunks) {
     if (!chunk.frames.empty()) continue;
-    if (chunk.state == ChunkState::evicting && !bound.dropped) chunk.state = ChunkState::resident;
+    if (chunk.state == ChunkState::evicting && !bound.dropped) parts_.residency.take_back(chunk);
     if (chunk.state != ChunkState::evicted) continue;
     uses_.push_back({&chunk, true, false});
     bytes += chunk.bytes;

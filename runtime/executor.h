@@ -144,6 +144,7 @@ class Executor {
     MapTrust trust;
     double out_us_per_byte = 0;
     Feedback feedback;
+    std::vector<Range*> slots = {};  // by slot, while it is laid out: the large ones
   };
   // One thread at a time acts for a plan, host waits included: what it is in the middle of is in the members
   // below. None waits for another thread of the program meanwhile: see Departures::reclaim.
@@ -158,6 +159,8 @@ class Executor {
     Executor& executor_;
   };
   const Script* script_of(tracker::PhaseIndex phase) const;
+  Status open_slots(Adopted& adopted);
+  Status close_slots();
   Status idle(std::unique_lock<std::mutex>& lock);
   Status settle_mappings(const Script* wanted, std::unique_lock<std::mutex>& lock);
   Status build_alias(std::unique_lock<std::mutex>& lock);
@@ -189,6 +192,9 @@ class Executor {
   Status replay(std::uint32_t index, StreamHandle stream, std::unique_lock<std::mutex>& lock);
   Result<Address> slot_address(std::uint32_t slot);
   Status end_slots(const ScriptReplay& replay);
+  Status end_all_slots();
+  Result<Range*> open_slot(std::uint64_t bytes);
+  Status close_slot(Range& range);
   Status settle_restored(std::uint32_t index);
 
   // executor_feedback.cpp

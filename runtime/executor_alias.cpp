@@ -31,6 +31,7 @@ Status Executor::dismantle(std::unique_lock<std::mutex>& lock) {
     if (const auto waited = idle(lock); !waited) return waited;
     if (!alias_.built() || parts_.placement.clock() != placements) continue;  // another thread was here
     if (const auto apart = alias_.dismantle(); !apart) return apart;
+    if (const auto closed = close_slots(); !closed) return closed;
   }
   return Done{};
 }
@@ -46,15 +47,21 @@ Status Executor::settle_mappings(const Script* wanted, std::unique_lock<std::mut
 }
 
 Status Executor::build_alias(std::unique_lock<std::mutex>& lock) {
-  if (counts_.aliased >= most_attempts) return Done{};
+  if (counts_.aliased >= most_attempts || parts_.residency.landing() != nullptr) return Done{};
   const tracker::StepIndex steps = parts_.tracker.steps();
   if (!idle(lock)) return Done{};
   if (parts_.tracker.steps() != steps) return Done{};
   std::vector<AliasPhase> phases;
-  for (const auto& [phase, adopted] : scripts_)
-    if (adopted.alias) phases.push_back(alias_phase(adopted));
+  Status opened = Done{};
+  for (auto& [phase, adopted] : scripts_) {
+    if (!adopted.alias || !opened) continue;
+    opened = open_slots(adopted);
+    phases.push_back(alias_phase(adopted));
+  }
   ++counts_.aliased;
-  const auto built = alias_.build(std::move(phases), lock);
+  const auto built = opened ? alias_.build(std::move(phases), lock) : opened;
+  if (!built)
+    if (const auto closed = close_slots(); !closed) return closed;
   if (built) {
     log::info("alias mode: {} chunks in {} pieces of memory", alias_.chunks(), alias_.frames());
     return Done{};
@@ -70,9 +77,35 @@ std::uint64_t Executor::take_shortfall(tracker::PhaseIndex phase) {
   return std::exchange(found->second.shortfall, 0) + slack;
 }
 
+// Replays' temporary memory lies in the layout too, at addresses of its own as long as that stands.
+Status Executor::open_slots(Adopted& adopted) {
+  for (const ReplaySlot& slot : adopted.script->slots()) {
+    adopted.slots.push_back(nullptr);
+    if (slot.small) continue;
+    const auto range = open_slot(slot.bytes);
+    if (!range) return range.error();
+    adopted.slots.back() = *range;
+  }
+  return Done{};
+}
+
+// One that a replay is at work with goes when that ends.
+Status Executor::close_slots() {
+  for (auto& [phase, adopted] : scripts_) {
+    for (std::size_t s = 0; s < adopted.slots.size(); ++s) {
+      Range* const range = adopted.slots[s];
+      const bool at_work = script_ == adopted.script.get() && slot_ranges_[s] == range;
+      if (range == nullptr || at_work) continue;
+      if (const auto closed = close_slot(*range); !closed) return closed;
+    }
+    adopted.slots.clear();
+  }
+  return Done{};
+}
+
 AliasPhase Executor::alias_phase(const Adopted& adopted) {
   const KnownPhase& known = adopted.known;
-  AliasPhase made{adopted.script.get(), &known, {}, {}};
+  AliasPhase made{adopted.script.get(), &known, {}, adopted.slots, 0};
   const auto range_of = [&](std::size_t b) -> Range* {
     Range* const range = parts_.residency.find(known.bases[b]);
     return range != nullptr && range->bytes >= known.profile.buffers[b].bytes ? range : nullptr;
@@ -106,7 +139,10 @@ Status Executor::fetch_aliased(std::uint32_t map, std::int32_t position, std::un
     if (chunk.frames.empty() || !chunk.stale) continue;
     const auto fetched = alias_.fetch(script_, position, chunk);
     if (!fetched) return fetched.error();
-    if (!*fetched) return dismantle(lock);
+    if (!*fetched) {
+      log::info("alias mode ends at the fetch ahead of op {}", position);
+      return dismantle(lock);
+    }
   }
   return Done{};
 }

@@ -17,25 +17,48 @@ Result<Address> Executor::slot_address(std::uint32_t slot) {
   const ReplaySlot& wanted = script_->slots()[slot];
   Range*& range = wanted.small ? small_slots_ : slot_ranges_[slot];
   if (wanted.small && range != nullptr && range->bytes < script_->small_bytes()) range = nullptr;  // outgrown
+  if (range == nullptr && !wanted.small && !followed()->slots.empty()) range = followed()->slots[slot];
   if (range == nullptr) {
-    const std::uint64_t bytes = wanted.small ? script_->small_bytes() : wanted.bytes;
-    const auto address = parts_.temporaries.allocate(round_up(bytes, page));
-    if (!address)
-      return Error{ErrorCode::out_of_memory, "the address space for temporary memory is exhausted"};
-    range = &parts_.residency.open(*address, round_up(bytes, page), AllocationId::none, bytes);
+    const auto opened = open_slot(wanted.small ? script_->small_bytes() : wanted.bytes);
+    if (!opened) return opened.error();
+    range = *opened;
   }
   return range->base + (wanted.small ? wanted.offset : 0);
 }
 
+Result<Range*> Executor::open_slot(std::uint64_t bytes) {
+  const auto address = parts_.temporaries.allocate(round_up(bytes, page));
+  if (!address) return Error{ErrorCode::out_of_memory, "the address space for temporary memory is exhausted"};
+  return &parts_.residency.open(*address, round_up(bytes, page), AllocationId::none, bytes);
+}
+
+Status Executor::close_slot(Range& range) {
+  parts_.departures.forget(range);
+  parts_.residency.close(range, {});
+  if (const auto given = freed(range); !given) return given;
+  parts_.temporaries.free(range.base, range.bytes);
+  return Done{};
+}
+
 Status Executor::end_slots(const ScriptReplay& step) {
+  const auto& laid_out = followed()->slots;
   for (const std::uint32_t slot : step.ends) {
     Range* const range = std::exchange(slot_ranges_[slot], nullptr);
     if (range == nullptr) continue;
-    parts_.departures.forget(*range);
-    parts_.residency.close(*range, {});
-    if (const auto given = freed(*range); !given) return given;
-    parts_.temporaries.free(range->base, range->bytes);
+    if (!laid_out.empty() && laid_out[slot] == range) {
+      for (Chunk& chunk : range->chunks) chunk.live = false;
+    } else if (const auto closed = close_slot(*range); !closed) {
+      return closed;
+    }
   }
+  return Done{};
+}
+
+// A plan that is left may have some that its later replays would have ended.
+Status Executor::end_all_slots() {
+  for (Range*& open : slot_ranges_)
+    if (Range* const range = std::exchange(open, nullptr); range != nullptr)
+      if (const auto closed = close_slot(*range); !closed) return closed;
   return Done{};
 }
 

@@ -11,10 +11,16 @@ constexpr std::uint64_t piece_bytes = 256 * MiB;
 }
 
 HostArena::~HostArena() {
-  for (const HostExtent& piece : pieces_) (void)device_.host_free(piece.memory);
+  for (const HostExtent& piece : pieces_)
+    if (!handles_.contains(piece.memory)) (void)device_.host_free(piece.memory);
+  for (const auto& [memory, made] : handles_) (void)device_.destroy_host({made.handle, memory}, made.bytes);
 }
 
 void HostArena::insert(HostExtent extent) {
+  if (const auto handle = handles_.find(extent.memory); handle != handles_.end() && handle->second.whole) {
+    free_handles_[extent.bytes].push_back(extent.memory);
+    return;
+  }
   free_bytes_ += extent.bytes;
   const auto it = free_.emplace(extent.memory, extent.bytes).first;
   // Pieces are allocations of their own: a copy must not run from one into another that happens to touch it.
@@ -70,6 +76,7 @@ Result<HostSlot> HostArena::allocate(std::uint64_t bytes) {
     if (const auto collected = collect(); !collected) return collected.error();
   if (free_bytes_ < bytes && budget_ - locked_ >= bytes - free_bytes_)
     if (const auto grown = grow(bytes - free_bytes_); !grown) return grown.error();
+  if (free_bytes_ < bytes) break_up_handles(bytes - free_bytes_);
   if (free_bytes_ < bytes) return Error{ErrorCode::out_of_memory, "the host budget is exhausted"};
   HostSlot slot;
   // One extent where possible: copies in one piece are faster.
@@ -85,6 +92,46 @@ Result<HostSlot> HostArena::allocate(std::uint64_t bytes) {
     free_bytes_ -= taken;
   }
   return slot;
+}
+
+void HostArena::break_up_handles(std::uint64_t bytes) {
+  for (auto& [size, memories] : free_handles_) {
+    for (; bytes > 0 && !memories.empty(); memories.pop_back()) {
+      std::byte* const memory = memories.back();
+      handles_.at(memory).whole = false;
+      pieces_.push_back({memory, size});
+      insert({memory, size});
+      bytes -= std::min(bytes, size);
+    }
+  }
+}
+
+Result<HostSlot> HostArena::allocate_handle(std::uint64_t bytes) {
+  auto& free = free_handles_[bytes];
+  if (free.empty())
+    if (const auto collected = collect(); !collected) return collected.error();
+  if (free.empty()) {
+    if (!more_handles_ || budget_ - locked_ < bytes)
+      return Error{ErrorCode::out_of_memory, "the host budget is exhausted"};
+    const auto made = device_.create_host(bytes);
+    if (!made) {
+      more_handles_ = false;
+      log::warn("a handle of {} MiB of host memory failed ({}): less of what is evicted lands", bytes / MiB,
+                made.error().message);
+      return Error{ErrorCode::out_of_memory, made.error().message};
+    }
+    handles_.emplace(made->memory, Handle{made->handle, bytes});
+    locked_ += bytes;
+    return HostSlot{{made->memory, bytes}};
+  }
+  std::byte* const memory = free.back();
+  free.pop_back();
+  return HostSlot{{memory, bytes}};
+}
+
+std::optional<PhysicalHandle> HostArena::handle_of(const HostSlot& slot) const {
+  const auto found = slot.size() == 1 ? handles_.find(slot.front().memory) : handles_.end();
+  return found != handles_.end() && found->second.whole ? std::optional(found->second.handle) : std::nullopt;
 }
 
 void HostArena::free(HostSlot slot, Mark last_use) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/bytes.h"
+#include "runtime/landing.h"
 
 namespace pooch::runtime {
 
@@ -24,7 +25,14 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
       if (o.managed)
         residency_.gather(*static_cast<Range*>(o.backing), o.offset, o.bytes, o.effect, gathering, uses);
     for (const ChunkUse& use : uses)
-      if (use.chunk->state == ChunkState::evicting) use.chunk->state = ChunkState::resident;
+      if (use.chunk->state == ChunkState::evicting) residency_.take_back(*use.chunk);
+    if (Landing* const landing = residency_.landing(); landing != nullptr) {
+      const auto waited = landing->await_untouched(uses, Landing::Patience::some, lock);
+      if (!waited && waited.error().code == ErrorCode::out_of_memory)
+        return refusal(what, waited.error().message);
+      if (!waited) return waited.error();
+      if (*waited) continue;
+    }
     const std::uint64_t missing = Residency::missing(uses);
     if (missing > 0)
       if (const auto taken = departures_.take_matching(uses); !taken) return taken;
@@ -47,6 +55,11 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
                    fmt::format("{} needs {} at once: the smallest cap that works is {} ({} MiB); it is {}",
                                what, format_bytes(together), format_bytes(together + pool_.outside()),
                                (together + pool_.outside()) / MiB, format_bytes(limits_.cap))};
+    if (!in_pieces) {
+      const auto ahead = place_ahead(uses, missing, lock);
+      if (!ahead) return ahead.error();
+      if (*ahead) continue;
+    }
     if (const auto room = free_memory(missing, gathering, lock); !room) {
       if (room.error().code == ErrorCode::out_of_memory && pool_.give_up_reserved()) continue;
       if (room.error().code != ErrorCode::out_of_memory) return room;
@@ -56,10 +69,22 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
   }
 }
 
+// Memory for all of it is on its way: what has come already is mapped while the host waits for more, so that
+// little is left to be done when the last of it comes. False: that is not so.
+Result<bool> Placement::place_ahead(const std::vector<ChunkUse>& uses, std::uint64_t missing,
+                                    std::unique_lock<std::mutex>& lock) {
+  if (pool_.available() + departures_.bytes() < missing) return false;
+  const auto next = residency_.make_resident_ahead(uses);
+  if (!next && next.error().code == ErrorCode::out_of_memory) return false;
+  if (!next) return next.error();
+  return departures_.reclaim(*next, Departures::Wait::yes, lock);
+}
+
 // What is on its way out first, then what Demand picks.
 Status Placement::free_memory(std::uint64_t bytes, std::uint64_t gathering,
                               std::unique_lock<std::mutex>& lock) {
   if (bytes > pool_.available()) {
+    if (before_leaving_) before_leaving_();
     const auto reclaimed = departures_.reclaim(bytes, Departures::Wait::yes, lock);
     if (!reclaimed) return reclaimed.error();
     if (*reclaimed) return Done{};

@@ -41,11 +41,15 @@ class Placement {
   }
   // Asks what is taken outside of the pool; true: less than was thought.
   void set_recount(std::function<bool()> recount) { recount_ = std::move(recount); }
+  // Called before anything that lives may leave the device.
+  void set_before_leaving(std::function<void()> prepare) { before_leaving_ = std::move(prepare); }
   std::uint64_t tick() { return ++clock_; }
   std::uint64_t fallbacks() const { return fallbacks_; }  // times that Demand was asked
 
  private:
   Error refusal(std::string_view what, const std::string& why) const;
+  Result<bool> place_ahead(const std::vector<ChunkUse>& uses, std::uint64_t missing,
+                           std::unique_lock<std::mutex>& lock);
   Status free_memory(std::uint64_t bytes, std::uint64_t gathering, std::unique_lock<std::mutex>& lock);
 
   const Limits& limits_;
@@ -55,6 +59,7 @@ class Placement {
   Demand& demand_;
   std::function<Result<bool>(std::unique_lock<std::mutex>&)> last_resort_;
   std::function<bool()> recount_;
+  std::function<void()> before_leaving_;
   std::uint64_t clock_ = 0, fallbacks_ = 0;
 };
 

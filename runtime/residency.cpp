@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/landing.h"
+
 namespace pooch::runtime {
 
 bool Range::used_beside(StreamIndex stream) const {
@@ -62,7 +64,8 @@ void Residency::close(Range& range, const Marks& after) {
   range.pinned = false;
   for (Chunk& chunk : range.chunks) {
     if (std::exchange(chunk.stays, false)) --chunk.pins;
-    drop_host_copy(chunk);
+    if (landing_ != nullptr) landing_->closing(chunk);
+    if (!chunk.landed) drop_host_copy(chunk);
     chunk.live = false;
     chunk.stale = false;
     chunk.expendable = false;
@@ -74,6 +77,7 @@ void Residency::close(Range& range, const Marks& after) {
     chunk.uses.add(after);
     chunk.before.add(chunk.uses);
   }
+  if (landing_ != nullptr) landing_->sweep();
 }
 
 Marks Residency::unused_marks() const {
@@ -85,6 +89,7 @@ Marks Residency::unused_marks() const {
 
 Result<std::vector<Residency::Span>> Residency::forget_unused(FunctionRef<void(const Range&)> going) {
   std::vector<Span> forgotten;
+  if (landing_ != nullptr) landing_->sweep();
   for (auto it = ranges_.begin(); it != ranges_.end();) {
     Range& range = it->second;
     bool idle = !range.in_use;
@@ -92,7 +97,7 @@ Result<std::vector<Residency::Span>> Residency::forget_unused(FunctionRef<void(c
       if (!idle) break;
       const auto finished = order_.finished(chunk.uses);
       if (!finished) return finished.error();
-      idle = *finished && chunk.pins == 0 && chunk.frames.empty();
+      idle = *finished && chunk.pins == 0 && chunk.frames.empty() && !chunk.landed;
     }
     if (!idle) {
       ++it;
@@ -144,7 +149,7 @@ Status Residency::make_resident(const std::vector<ChunkUse>& uses) {
   for (const ChunkUse& use : uses) {
     Chunk& chunk = *use.chunk;
     // Another thread wanted it out; that its copy may still run is what `uses` and `before` know.
-    if (chunk.state == ChunkState::evicting) chunk.state = ChunkState::resident;
+    if (chunk.state == ChunkState::evicting) take_back(chunk);
     if (chunk.state == ChunkState::resident) continue;
     outcome = back(chunk);
     if (!outcome) break;
@@ -180,6 +185,22 @@ Result<bool> Residency::make_some_resident(const std::vector<ChunkUse>& uses) {
   }
   if (const auto resident = make_resident(some); !resident) return resident.error();
   return any;
+}
+
+Result<std::uint64_t> Residency::make_resident_ahead(const std::vector<ChunkUse>& uses) {
+  std::uint64_t left = pool_.available(), next = 0;
+  std::vector<ChunkUse> served;
+  for (const ChunkUse& use : uses) {
+    if (use.chunk->state == ChunkState::resident) continue;
+    if (use.chunk->bytes <= left) {
+      left -= use.chunk->bytes;
+      served.push_back(use);
+    } else if (next == 0 || use.chunk->bytes < next) {
+      next = use.chunk->bytes;
+    }
+  }
+  if (const auto resident = make_resident(served); !resident) return resident.error();
+  return next;
 }
 
 void Residency::used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op) {
@@ -228,6 +249,8 @@ Status Residency::unmap(Address at, std::uint64_t bytes, std::span<const Piece> 
 Status Residency::back(Chunk& chunk) {
   auto pieces = pool_.acquire(chunk.bytes);
   if (!pieces) return pieces.error();
+  if (chunk.landed)
+    if (const auto left = landing_->unmap(chunk); !left) return pool_.give_back(*pieces), left;
   if (const auto mapped = map(chunk, *pieces); !mapped) {
     pool_.give_back(*pieces);
     return mapped;
@@ -281,12 +304,15 @@ Status Residency::fetch(Chunk& chunk) {
   chunk.uses.add(*mark);
   chunk.before.add(*mark);
   chunk.stale = false;
+  if (landing_ == nullptr) return Done{};
+  landing_->fetched(*mark);
+  drop_host_copy(chunk);
   return Done{};
 }
 
 Status Residency::save(Chunk& chunk) {
   if (chunk.live && !chunk.host_valid) {
-    auto slot = arena_.allocate(chunk.occupied);
+    auto slot = landing_ != nullptr ? landing_->room_for(chunk) : arena_.allocate(chunk.occupied);
     if (!slot) return slot.error();
     if (const auto ordered = order_.follow(out_, chunk.uses); !ordered) return ordered.error();
     if (trace_ != nullptr) chunk.flow = trace_->new_flow();
@@ -316,9 +342,15 @@ Status Residency::save(Chunk& chunk) {
 }
 
 Status Residency::begin_eviction(Chunk& chunk) {
+  if (landing_ != nullptr) landing_->leaving(chunk);
   if (const auto saved = save(chunk); !saved) return saved;
   chunk.state = ChunkState::evicting;
   return Done{};
+}
+
+void Residency::take_back(Chunk& chunk) {
+  chunk.state = ChunkState::resident;
+  if (landing_ != nullptr && !chunk.stale) drop_host_copy(chunk);
 }
 
 void Residency::begin_drop(Chunk& chunk) {
@@ -357,6 +389,15 @@ Status Residency::finish_evictions(std::vector<Chunk*> chunks) {
       chunk.before.clear();
     }
   }
+  if (landing_ != nullptr) landing_->land(chunks);
+  return Done{};
+}
+
+Status Residency::unmap_landed() {
+  for (auto& [base, range] : ranges_)
+    for (Chunk& chunk : range.chunks)
+      if (chunk.landed)
+        if (const auto left = landing_->unmap(chunk); !left) return left;
   return Done{};
 }
 

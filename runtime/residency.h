@@ -12,10 +12,11 @@
 //   dropped    like evicted, but there is no copy: a replay makes the content again
 //   unbacked   no memory behind the address; the content, if there ever was one, is dead
 //   resident   a handle is mapped; `host_valid` says whether the host slot holds the same bytes (a clean
-//   chunk) evicting   still mapped; its copy to the host has been put into the copy stream, or none is
-//   needed. A use by
-//              another thread takes it back to resident.
-//   evicted    no handle; the host slot has the only copy
+//              chunk)
+//   evicting   still mapped; its copy to the host has been put into the copy stream, or none is needed. A
+//              use by another thread takes it back to resident.
+//   evicted    no handle; the host slot has the only copy. Where that is a handle itself, the chunk may
+//              have *landed*: landing.h
 //
 // Not thread-safe: the session's mutex guards it.
 #pragma once
@@ -51,6 +52,7 @@ struct Chunk {
   Pieces pieces;            // its memory
   bool live = false;        // its content has a meaning
   bool host_valid = false;  // the host slot holds that content
+  bool landed = false;      // not resident, but `slot`, one handle of the host's, is mapped at the address
   bool stale = false;  // resident, but the content is only in the host slot: an op is about to overwrite it
   HostSlot slot;
   Mark slot_use;  // the last copy from or to the slot
@@ -97,6 +99,8 @@ struct ChunkUse {
   bool changes;        // its bytes may differ afterwards
 };
 
+class Landing;
+
 class Residency {
  public:
   Residency(Device& device, StreamOrder& order, HandlePool& pool, HostArena& arena, StreamHandle out_stream,
@@ -104,6 +108,11 @@ class Residency {
 
   // Copies are shown in the timeline from now on; nullptr: in none.
   void show_in(Trace* trace) { trace_ = trace; }
+
+  // Chunks land from now on; nullptr: none does, for good.
+  void land_with(Landing* landing) { landing_ = landing; }
+  Landing* landing() const { return landing_; }
+  Status unmap_landed();
 
   // --- ranges
   Range& open(Address base, std::uint64_t range_bytes, AllocationId owner, std::uint64_t allocation_bytes);
@@ -134,6 +143,9 @@ class Residency {
   // The same for as many of them as there is memory for, content that is about to be overwritten too: what
   // has been fetched needs its copy on the host no longer. False: for none that were not there already.
   Result<bool> make_some_resident(const std::vector<ChunkUse>& uses);
+  // The same for as many of them as there is memory for, while the rest waits for more. Returns the bytes of
+  // the smallest chunk that still lacks it, 0 where none does.
+  Result<std::uint64_t> make_resident_ahead(const std::vector<ChunkUse>& uses);
   // Work that uses the chunks was put into a stream. The caller settles what of their content is `live`.
   void used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op);
 
@@ -141,6 +153,8 @@ class Residency {
   const std::vector<Chunk*>& mapped() const { return mapped_; }
   // Error out_of_memory: the arena has no room for the content.
   Status begin_eviction(Chunk& chunk);
+  // An eviction that has begun is not wanted any more.
+  void take_back(Chunk& chunk);
   // The content may be lost: it will be made again.
   void begin_drop(Chunk& chunk);
   // Unmaps a chunk whose uses are all finished. It is then evicted, dropped or unbacked.
@@ -192,6 +206,7 @@ class Residency {
   std::uint64_t evictions_ = 0;
   bool unmaps_runs_ = true;  // the driver takes several mappings at once
   Trace* trace_ = nullptr;
+  Landing* landing_ = nullptr;
 };
 
 }  // namespace pooch::runtime

@@ -335,8 +335,24 @@ class ScriptCompiler {
       life.lasts = buffer.from == outside || buffer.until == outside;
       if (buffer.from == outside) life.from = 0;
       life.to = buffer.until == outside ? ops() - 1 : std::max(life.to, buffer.until - 1);
-      if (map_of_buffer_[b] != none) find_absence(map_of_buffer_[b], life);
+      if (map_of_buffer_[b] != none) {
+        find_absence(map_of_buffer_[b], life);
+      } else if (buffer.from != outside && buffer.until == outside) {
+        find_predecessor(buffer, life);
+      }
     }
+  }
+
+  // It outlives the iteration, so at the beginning of this one another such is still there, most likely at
+  // the same address: gradients are, until the next ones are about to be computed. Nobody touches it any
+  // more.
+  void find_predecessor(const ProfileBuffer& buffer, ScriptLife& life) const {
+    std::int32_t gone = 0;
+    for (const ProfileBuffer& other : phase_.buffers)
+      if (other.managed && other.bytes == buffer.bytes && other.from == outside && other.until != outside)
+        gone = std::max(gone, other.until);
+    if (gone > 0 && gone < life.from) life.away = gone, life.back = life.from, life.moved = life.bytes;
+    life.from = 0;
   }
 
   void find_absence(std::uint32_t map, ScriptLife& life) const {

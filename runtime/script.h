@@ -60,7 +60,7 @@ struct ScriptAction {
 // When a buffer's memory is needed, in positions.
 struct ScriptLife {
   std::int32_t from = 0, to = -1;   // inclusive; empty: it is not managed, or not touched
-  std::int32_t away = 0, back = 0;  // [away, back): the first `moved` bytes are not on the device; 0: never
+  std::int32_t away = 0, back = 0;  // [away, back): the first `moved` bytes are not needed there; 0: never
   std::uint64_t moved = 0;
   std::uint64_t bytes = 0;  // of the whole buffer
   double away_us = 0;       // when its copy to the host is expected to have ended

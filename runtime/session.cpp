@@ -42,6 +42,7 @@ Session::Impl::Impl(const Config& config_, Device& raw_device, DeviceInfo info_,
       limits(limits_),
       arena_span(arena),
       device(raw_device),
+      watch(config.watch_from_start),
       order(device),
       pool(device, limits.cap),
       host(device, order, limits.host_budget),
@@ -60,6 +61,14 @@ Status Session::Impl::start() {
   if (!free) return free.error();
   free_at_start = *free;
   residency.emplace(device, order, pool, host, out_stream, in_stream);
+  if (config.landing != LandingUse::off && info.host_handles && !config.alias_backing) {
+    landing.emplace(device, order, host, *residency);
+    if (config.landing == LandingUse::on) residency->land_with(&*landing);
+  }
+  if (config.landing == LandingUse::on && !landing)
+    log::warn("POOCH_LANDING=on: {}, so nothing lands",
+              config.alias_backing ? "with POOCH_BACKING=alias every address keeps its place"
+                                   : "the device cannot map host memory at its addresses");
   demand.emplace(device, order, pool, host, *residency, config.policy);
   departures.emplace(device, order, pool, *residency);
   placement.emplace(limits, pool, *residency, *departures, *demand);
@@ -67,13 +76,16 @@ Status Session::Impl::start() {
                        Verification::Parts{device, order, *residency, host, *placement, temporaries});
   executor.emplace(Executor::Parts{order, pool, *residency, *departures, *placement, temporaries, tracker,
                                    device, *verification});
+  placement->set_before_leaving([this] { begin_watch(); });
   placement->set_recount([this] { return outside_is_less(); });
   placement->set_last_resort([this](std::unique_lock<std::mutex>& held) -> Result<bool> {
     const bool given_up = verification->give_up_memory();
     if (!executor->aliased()) return given_up;
+    log::info("alias mode ends for want of memory");
     if (const auto apart = executor->dismantle(held); !apart) return apart.error();
     return true;
   });
+  if (!watch.on()) tracker.look_away();
   publish_details();
   if (!config.trace_file.empty()) {
     auto timer = cupti::open_op_timer(device, cupti::TimerChoice::events);  // the profiler may hold CUPTI
@@ -99,6 +111,8 @@ Status Session::Impl::start() {
 
 Session::Impl::~Impl() {
   (void)device.synchronize_all();
+  if (residency && residency->landing() != nullptr) (void)residency->unmap_landed();
+  if (residency) residency->land_with(nullptr);
   if (residency)
     while (!residency->mapped().empty())
       if (!residency->finish_eviction(*residency->mapped().back())) break;
@@ -175,10 +189,10 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   std::unique_lock lock(s.mutex);
   if (s.small_buffers_due() && !call.trial) s.scan_small_buffers(*this, call.stream, lock);
   s.tracker.resolve(call, w.op);
-  if (w.op.operands.empty()) {
-    lock.unlock();
-    return launch();
-  }
+  if (w.op.operands.empty()) return s.launch_without_operands(call, launch, out_of_memory, lock);
+  if (call.unforeseen)
+    if (const auto expected = s.expect_unforeseen(lock); !expected)
+      s.report_failure(call.function, expected.error());
   const StreamIndex stream = s.order.index(call.stream);
   const auto position = s.executor->before(w.op, call.stream, lock);
   if (!position) {
@@ -193,6 +207,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   w.uses.clear();
   if (w.op.managed) ready = s.placement->place(call.function, w.op.operands, w.uses, lock);
   if (ready) ready = s.order_stream(w.uses, stream);
+  if (ready && call.unforeseen) ready = s.enter_unforeseen(stream);
   if (!ready) {
     lock.unlock();
     if (ready.error().code == ErrorCode::out_of_memory) {
@@ -214,6 +229,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   const bool disturbed = std::exchange(s.moves_at_launch, moves) != moves;  // since the op before
   if (timed) s.profiler.end(call.stream, w.op, disturbed);
   s.note_use(w, stream, status == 0);
+  if (call.unforeseen) s.note_unforeseen(stream);
   if (status != 0) return status;
   s.note_small_buffers(call, w.op, stream);
   if (*position)

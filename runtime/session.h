@@ -1,8 +1,8 @@
 // The one place that knows the order of stages. interpose/ talks to nothing else.
 //
 // Lock order: the session's mutex, then the leaf that guards the list of allocations. The mutex makes "decide
-// and launch" atomic; it is never held while the host waits for the device, nor taken by a query: a library
-// may ask about a pointer from inside the very call that holds it.
+// and launch" atomic; it is never held while the host waits for the device (but once, when watching begins),
+// nor taken by a query: a library may ask about a pointer from inside the very call that holds it.
 #pragma once
 
 #include <cstddef>
@@ -98,6 +98,15 @@ class Session {
   MemoryInfo memory_info() const;
 
   // --- work
+
+  // Far from short of memory, and where nobody asked for anything that needs them, calls need not be
+  // submitted. True: the next one may be made at once, with `passed` behind it; in between the thread calls
+  // nothing else here. May be asked from the very call that passes.
+  bool lets_pass();
+  void passed();
+  // From now on all calls are to be submitted. May wait for the device. Needed before work that waits for the
+  // program is put into a stream, and before another device may use memory of this one.
+  void watch();
 
   // Makes
   // the call's operands resident, orders its stream behind what they wait for, runs `launch` and notes the

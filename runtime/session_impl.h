@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include "runtime/executor.h"
 #include "runtime/handle_pool.h"
 #include "runtime/host_arena.h"
+#include "runtime/landing.h"
 #include "runtime/planning.h"
 #include "runtime/profiler.h"
 #include "runtime/recorder.h"
@@ -26,6 +28,7 @@
 #include "runtime/stream_order.h"
 #include "runtime/trace.h"
 #include "runtime/verification.h"
+#include "runtime/watch.h"
 #include "tracker/tracker.h"
 
 namespace pooch::runtime {
@@ -68,6 +71,13 @@ struct Session::Impl {
   Status start();
   Status allocate_range(std::uint64_t bytes, StreamHandle stream, std::optional<Address>& address,
                         std::unique_lock<std::mutex>& lock);
+  // session_landing.cpp
+  void begin_landing(std::unique_lock<std::mutex>& lock);
+  Status expect_unforeseen(std::unique_lock<std::mutex>& lock);
+  Status enter_unforeseen(StreamIndex stream);
+  void note_unforeseen(StreamIndex stream);
+  int launch_without_operands(const Call& call, FunctionRef<int()> real, int refused,
+                              std::unique_lock<std::mutex>& lock);
   Status order_stream(const std::vector<ChunkUse>& uses, StreamIndex stream);
   int launch(const Call& call, Work& w, FunctionRef<int()> real, std::unique_lock<std::mutex>& lock);
   Trace::Number show(const Call& call, const Work& w, StreamIndex stream,
@@ -116,6 +126,10 @@ struct Session::Impl {
     const std::lock_guard leaf(allocations_mutex);
     tracker.freed(base);
   }
+  // Is nothing known of the program's calls so far? Then from here on it is: session_watch.cpp.
+  void begin_watch();
+  bool nearly_short(std::uint64_t more) const;
+  void back_at_once(Range& range, std::optional<StreamHandle> stream, std::unique_lock<std::mutex>& lock);
   // Small memory that a kernel of unknown effects wrote may hold addresses: noted, and looked at while ops
   // are still described, before memory is so short that something might leave.
   void note_small_buffers(const Call& call, const tracker::Op& op, StreamIndex stream);
@@ -124,6 +138,9 @@ struct Session::Impl {
   }
   // `stream`: that of the call at hand. Puts off what cannot be done now.
   void scan_small_buffers(Session& session, StreamHandle stream, std::unique_lock<std::mutex>& lock);
+  void find_tables();
+  Status await_copies();
+  void stay(Range& range, std::uint64_t bytes);  // on the device; it is there
   struct SmallBuffer {
     std::uint64_t bytes;
     Mark written;  // last, as far as is known
@@ -144,6 +161,7 @@ struct Session::Impl {
   const Limits limits;
   const Arena arena_span;
   CountingDevice device;
+  Watch watch;
   mutable std::mutex mutex;
   mutable std::mutex allocations_mutex;  // a leaf; readers that hold `mutex` need not take it
   tracker::Tracker tracker;
@@ -153,6 +171,9 @@ struct Session::Impl {
   AddressSpace space, temporaries;  // the program's, and for what replays need
   StreamHandle out_stream{}, in_stream{};
   std::optional<Residency> residency;
+  std::optional<Landing> landing;  // where the device offers it and it is wanted
+  bool landing_begins = false;     // a thread brings back what left before
+  std::condition_variable landing_begun;
   std::optional<Demand> demand;
   std::optional<Departures> departures;
   std::optional<Placement> placement;
@@ -185,6 +206,7 @@ struct Session::Impl {
     int names = 0;
   };
   std::map<Address, Stays> stays;
+  std::uint64_t unforeseen_ops = 0;
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;  // of the whole run
   std::atomic<bool> failure_reported{false}, full_reported{false}, doubt_reported{false}, pin_refused{false};
 };

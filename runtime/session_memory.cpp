@@ -30,6 +30,7 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
   const std::uint64_t rounded = round_up(bytes, page);
+  if (s.nearly_short(rounded)) s.begin_watch();
   if (s.occupied() + rounded > s.limits.total()) (void)s.outside_is_less();
   if (rounded < bytes || s.occupied() + rounded > s.limits.total()) {
     s.report_full(bytes);
@@ -39,9 +40,11 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   const auto found = s.allocate_range(rounded, stream.value_or(StreamHandle{}), address, lock);
   if (!found) return found.error();
   const tracker::Allocation made = s.add_allocation(*address, bytes, /*managed=*/true, /*by_program=*/true);
-  s.tracker.set_backing(*address, &s.residency->open(*address, rounded, made.id, bytes));
+  Range& range = s.residency->open(*address, rounded, made.id, bytes);
+  s.tracker.set_backing(*address, &range);
   s.live_bytes += rounded;
   s.publish_occupied();
+  if (!s.watch.on()) s.back_at_once(range, stream, lock);
   return *address;
 }
 
@@ -54,18 +57,18 @@ Status Session::free(Address address, std::optional<StreamHandle> stream) {
   const tracker::Allocation* gone = s.tracker.allocations().starting_at(address);
   if (gone == nullptr || !gone->managed)
     return Error{ErrorCode::invalid_argument, "not the start of a live allocation"};
+  Range& range = *static_cast<Range*>(gone->backing);
   Marks after;
   if (stream) {
     const StreamIndex index = s.order.index(*stream);
     // A range that streams hand to each other will be filled again by one while another is ahead with other
     // work.
-    const bool handed_over = s.residency->find(address)->used_beside(index);
+    const bool handed_over = s.watch.on() ? range.used_beside(index) : s.space.owner(address) != *stream;
     const auto mark = handed_over ? s.order.launched_exactly(index) : s.order.launched(index);
     if (!mark) return mark.error();
     after.add(*mark);
   }
   const std::uint64_t rounded = round_up(gone->bytes, page);
-  Range& range = *s.residency->find(address);
   if (const auto ready = s.executor->freeing(range, gone->id, lock); !ready) return ready.error();
   s.residency->close(range, after);
   if (const auto freed = s.executor->freed(range); !freed) return freed.error();
@@ -79,6 +82,7 @@ Status Session::free(Address address, std::optional<StreamHandle> stream) {
 Status Session::admit_pass_through(std::uint64_t bytes) {
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
+  if (s.nearly_short(pass_through_charge(bytes))) s.begin_watch();
   const std::uint64_t expected = s.outside_with(pass_through_charge(bytes));
   if (expected > s.pool.outside() && !s.roomy(expected)) s.ask_outside();
   const std::uint64_t now = s.outside_with(pass_through_charge(bytes));

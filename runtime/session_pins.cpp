@@ -22,10 +22,14 @@ void Session::pin(const Extent& allocation, Pinned why) {
   Impl& s = *impl_;
   {
     std::unique_lock lock(s.mutex);
-    const Range* range = s.residency->find(allocation.base);
+    Range* const range = s.residency->find(allocation.base);
     if (range == nullptr) return;
     if (why == Pinned::by_address) s.stays[allocation.base].by_address = true;
     if (range->pinned) return;
+    if (!s.watch.on()) {  // it is there, and its stream knows since when
+      if (range->in_use) s.stay(*range, allocation.bytes);
+      return;
+    }
     // Memory that others use in turn cannot be kept for one.
     if (s.executor->aliased())
       if (const auto apart = s.executor->dismantle(lock); !apart)
@@ -48,10 +52,7 @@ void Session::pin(const Extent& allocation, Pinned why) {
     if (const auto arrived = await(s.device, s.order, arrivals, lock); !arrived)
       s.report_failure("keeping memory on the device", arrived.error());
     if (!range->in_use || range->pinned) return 0;  // another thread was here
-    range->pinned = true;
-    for (Chunk& chunk : range->chunks) chunk.stays = true, ++chunk.pins;
-    ++s.pinned_allocations;
-    s.pinned_bytes += allocation.bytes;
+    s.stay(*range, allocation.bytes);
     return 0;
   };
   if (submit(call, stay, 1) != 0 && why == Pinned::by_address && !s.pin_refused.exchange(true))
@@ -60,7 +61,60 @@ void Session::pin(const Extent& allocation, Pinned why) {
         "already: a kernel that reaches it from there may fail");
 }
 
+void Session::Impl::stay(Range& range, std::uint64_t bytes) {
+  range.pinned = true;
+  for (Chunk& chunk : range.chunks) chunk.stays = true, ++chunk.pins;
+  ++pinned_allocations;
+  pinned_bytes += bytes;
+}
+
 // --- tables that kernels write
+
+// The host waits for the copies in our own stream.
+Status Session::Impl::await_copies() {
+  const auto event = device.create_event();
+  if (!event) return event.error();
+  Status done = device.record(*event, in_stream);
+  if (done) done = device.synchronize(*event);
+  (void)device.destroy_event(*event);
+  return done;
+}
+
+// What kernels wrote unseen: looked at whole, as many as fit at a time. The device is idle. The memory for it
+// goes at once, since all of the host budget may be wanted soon.
+void Session::Impl::find_tables() {
+  const auto memory = device.host_allocate(largest_table);
+  if (!memory) return;
+  std::uint64_t filled = 0;
+  Status looked = Done{};
+  std::vector<Address> found;
+  const auto look = [&] {
+    looked = await_copies();
+    for (std::uint64_t at = 0; looked && at < filled; at += sizeof(Address)) {
+      Address word;
+      std::memcpy(&word, *memory + at, sizeof word);
+      if (space.contains(word)) found.push_back(word);
+    }
+    filled = 0;
+  };
+  tracker.allocations().each([&](const tracker::Allocation& one) {
+    const std::uint64_t bytes = one.bytes / sizeof(Address) * sizeof(Address);
+    if (!one.by_program || bytes == 0 || bytes > largest_table || !looked) return;
+    if (filled + bytes > largest_table) look();
+    if (looked) looked = device.copy_out(*memory + filled, one.base, bytes, in_stream);
+    filled += bytes;
+  });
+  if (looked) look();
+  (void)device.host_free(*memory);
+  if (!looked) report_failure("looking for addresses", looked.error());
+  for (const Address word : found) {
+    const tracker::Allocation* const one = tracker.allocations().containing(word);
+    if (one == nullptr || !one->managed) continue;
+    Range& range = *static_cast<Range*>(one->backing);
+    stays[one->base].by_address = true;
+    if (!range.pinned) stay(range, one->bytes);
+  }
+}
 
 // Whole allocations: a table may lie anywhere in what an operand is a part of.
 void Session::Impl::note_small_buffers(const Call& call, const tracker::Op& op, StreamIndex stream) {
@@ -109,12 +163,7 @@ void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream,
     const int copied = session.submit(
         call,
         [&, address = base, length = buffer.bytes]() -> int {
-          const auto event = device.create_event();
-          if (!event) return 1;
-          const bool done = device.copy_out(host, address, length, in_stream) &&
-                            device.record(*event, in_stream) && device.synchronize(*event);
-          (void)device.destroy_event(*event);
-          return done ? 0 : 1;
+          return device.copy_out(host, address, length, in_stream) && await_copies() ? 0 : 1;
         },
         1);
     if (copied == 0) session.pin_addresses_in({host, buffer.bytes});

@@ -119,6 +119,8 @@ Summary Session::summary() const {
   }
   summary.pinned_allocations = s.pinned_allocations;
   summary.pinned_bytes = s.pinned_bytes;
+  summary.unforeseen_ops = s.unforeseen_ops;
+  summary.landings = s.landing ? s.landing->landings() : 0;
   summary.evictions = s.residency->evictions();
   summary.bytes_out = s.device.counters().bytes_out;
   summary.bytes_in = s.device.counters().bytes_in;

@@ -48,6 +48,7 @@ std::string SoftDevice::to_string() const {
   std::string text = model + ":" + mode;
   if (memory) text += fmt::format(":{}{}", memory_key, *memory);
   if (devices != 1) text += fmt::format(":{}{}", devices_key, devices);
+  if (host_handles) text += *host_handles ? ":host_handles=on" : ":host_handles=off";
   return text;
 }
 
@@ -72,7 +73,9 @@ Result<std::optional<SoftDevice>> parse_device(std::string_view text,
                                                const std::filesystem::path& softgpu_folder) {
   if (text == "real") return std::optional<SoftDevice>{};
   if (!text.starts_with(prefix)) {
-    return bad_device(text, "accepted are real and soft:MODEL[:compute|timing][:memory=SIZE][:devices=N]");
+    return bad_device(
+        text,
+        "accepted are real and soft:MODEL[:compute|timing][:memory=SIZE][:devices=N][:host_handles=on|off]");
   }
   const std::vector<std::string_view> parts = split(text.substr(prefix.size()));
   SoftDevice device;
@@ -95,9 +98,13 @@ Result<std::optional<SoftDevice>> parse_device(std::string_view text,
       if (number.size() != 1 || number[0] < '1' || number[0] > '8')
         return bad_device(text, "devices: accepted are 1 to 8");
       device.devices = number[0] - '0';
+    } else if (parts[i] == "host_handles=on" || parts[i] == "host_handles=off") {
+      device.host_handles = parts[i].ends_with("on");
     } else {
       return bad_device(
-          text, fmt::format("'{}': accepted are compute, timing, memory=SIZE and devices=N", parts[i]));
+          text,
+          fmt::format("'{}': accepted are compute, timing, memory=SIZE, devices=N and host_handles=on|off",
+                      parts[i]));
     }
   }
   return std::optional<SoftDevice>{device};

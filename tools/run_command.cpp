@@ -163,10 +163,13 @@ int run_command(const RunOptions& options) {
   SummaryFile copy(options.summary);
   if (!copy.good())
     return complain({exit_bad_usage, fmt::format("--summary '{}': cannot be written", *options.summary)});
-  const std::string* chosen = environment.find("POOCH_REPORT");
-  const ReportFolder folder(chosen != nullptr && !chosen->empty() ? chosen : nullptr);
+  const std::string* chosen = nullptr;
+  for (const char* variable : {"POOCH_SUMMARY", "POOCH_REPORT"})
+    if (const std::string* named = environment.find(variable); named != nullptr && !named->empty())
+      chosen = named;
+  const ReportFolder folder(chosen);
   if (folder.path().empty()) return complain({exit_failed, "no temporary folder can be made"});
-  environment.set("POOCH_REPORT", folder.path().string());
+  environment.set("POOCH_SUMMARY", folder.path().string());
 
   const auto end = run_child(options.command, environment.entries());
   const int code = finish(end);

@@ -4,26 +4,30 @@ namespace pooch::tracker {
 
 const Allocation& Allocations::add(Address base, std::uint64_t bytes, bool managed, bool by_program,
                                    std::uint64_t born) {
-  remove(base);  // the driver handed out an address whose free passed us by
   const Allocation made{AllocationId{++last_id_}, base, bytes, managed, by_program, born};
+  auto [place, fresh] = by_address_.try_emplace(base, made);
+  if (!fresh) {  // the driver handed out an address whose free passed us by
+    (void)take(base);
+    place = by_address_.emplace(base, made).first;
+  }
   if (by_program) {
     live_ += bytes;
     if (managed) live_managed_ += bytes;
     if (live_ > need_peak_) need_peak_ = live_, need_peak_managed_ = live_managed_;
   }
-  return by_address_.emplace(base, made).first->second;
+  return place->second;
 }
 
-bool Allocations::remove(Address base) {
+std::optional<Allocation> Allocations::take(Address base) {
   const auto found = by_address_.find(base);
-  if (found == by_address_.end()) return false;
-  const Allocation& gone = found->second;
+  if (found == by_address_.end()) return std::nullopt;
+  const Allocation gone = found->second;
   if (gone.by_program) {
     live_ -= gone.bytes;
     if (gone.managed) live_managed_ -= gone.bytes;
   }
   by_address_.erase(found);
-  return true;
+  return gone;
 }
 
 const Allocation* Allocations::containing(Address address) const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "core/ids.h"
 
@@ -23,8 +24,8 @@ class Allocations {
   const Allocation& add(Address base, std::uint64_t bytes, bool managed, bool by_program,
                         std::uint64_t born = 0);
   void set_backing(Address base, void* backing) { by_address_.find(base)->second.backing = backing; }
-  // The allocation that starts at `base` is no more. False if there is none.
-  bool remove(Address base);
+  // The allocation that starts at `base` is no more; empty if there is none.
+  std::optional<Allocation> take(Address base);
   // The live allocation that contains `address`, or nullptr. Valid until the next add or remove.
   const Allocation* containing(Address address) const;
   const Allocation* starting_at(Address base) const;

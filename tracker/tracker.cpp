@@ -22,16 +22,21 @@ Shape result_shape(const Call& call) {
 
 const Allocation& Tracker::allocated(Address base, std::uint64_t bytes, bool managed, bool by_program) {
   const Allocation& made = allocations_.add(base, bytes, managed, by_program, steps_);
-  log_.add_allocation({steps_, made.id, bytes, managed, true});
+  if (watching_) log_.add_allocation({steps_, made.id, bytes, managed, true});
   return made;
 }
 
 void Tracker::freed(Address base) {
-  const Allocation* gone = allocations_.starting_at(base);
-  if (gone == nullptr) return;
+  const auto gone = allocations_.take(base);
+  if (!gone) return;
   versions_.erase(gone->id);
-  log_.add_allocation({steps_, gone->id, gone->bytes, gone->managed, false});
-  allocations_.remove(base);
+  if (watching_) log_.add_allocation({steps_, gone->id, gone->bytes, gone->managed, false});
+}
+
+void Tracker::watch() {
+  watching_ = true;
+  allocations_.each(
+      [this](const Allocation& one) { versions_[one.id].write(0, one.bytes, Producer::beside(steps_)); });
 }
 
 std::uint32_t Tracker::ordinal(StreamHandle stream) {

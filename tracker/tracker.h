@@ -37,6 +37,11 @@ class Tracker {
   // The allocation that starts at `base` is no more, and its content is dead. Nothing if there is none.
   void freed(Address base);
 
+  // Ops are not told from now on, until watch(). Allocations are, and are not logged.
+  void look_away() { watching_ = false; }
+  // Ops are told again. Whatever lives may hold content that nobody knows the origin of.
+  void watch();
+
   // Resolves the call into `op` (its storage is reused). An access that runs past its allocation is cut at
   // the end; one outside of every allocation is left out.
   void resolve(const Call& call, Op& op);
@@ -65,6 +70,7 @@ class Tracker {
   void find_sources(Op& op) const;
 
   Allocations allocations_;
+  bool watching_ = true;
   std::unordered_map<AllocationId, Versions> versions_;
   std::vector<StreamHandle> streams_;
   std::uint64_t ops_ = 0, host_copies_ = 0;

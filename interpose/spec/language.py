@@ -139,6 +139,7 @@ class Library:
     session: str = "session_for_library_call(scope)"  # an expression
     before: str = ""  # a statement for every row, after its operands
     submit: str = ""  # what the call is made by, where it is not by the session at once
+    awaits_others: bool = False  # its work on the device may wait for other processes: none passes unwatched
 
 
 class Spec:

@@ -15,6 +15,7 @@ spec = Spec(
         out_of_memory="ncclUnhandledCudaError",
         session="session_of_communicator(scope, comm)",
         submit="submit_collective(scope, call, comm, launch)",
+        awaits_others=True,
     )
 )
 passthrough, unsupported = spec.passthrough, spec.unsupported

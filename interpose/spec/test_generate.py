@@ -55,6 +55,7 @@ const void *x, const cudnnTensorDescriptor_t yDesc, void *y, void *space, unsign
   const auto launch = [&] { return real(handle, beta, xDesc, x, yDesc, y, space, spaceBytes); };
   runtime::Session* const session = scope.outermost() ? session_for_library_call(scope) : nullptr;
   if (session == nullptr) return launch();
+  if (const Unwatched passes(scope, *session); passes) return launch();
   CallBuilder call(scope, *session, "cudnnScale", OpKind::elementwise, stream_in(scope, handle));
   call.add(x, tensor_extent(scope, xDesc), Effect::read);
   call.add(space, spaceBytes, Effect::scratch);
@@ -153,6 +154,12 @@ int overloaded(float a);
     def test_condition_has_one_form(self):
         spec = scale_row(new_spec(), y=overwrite("yDesc", read_if="beta"))
         self.refused(spec, "^cudnnScale: read_if")
+
+    def test_addresses_in_copied_memory_are_looked_for_before_a_call_may_pass(self):
+        spec = new_spec("cuda")
+        spec.row("cuSet", kind="set", stream="hStream", dst=overwrite("n"), carries=("dst", "n"))
+        text = self.text(spec)
+        self.assertIn("  note_carried(*session, dst, n);\n  if (const Unwatched passes(scope, *session); passes) return", text)
 
     def test_zero_stream_follows_the_abi(self):
         spec = new_spec("cuda")

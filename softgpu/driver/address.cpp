@@ -178,11 +178,12 @@ bool AddressMap::device(std::uint64_t address) const {
 bool map_object(const PhysicalMemory& physical, const Object& object) {
   std::uint64_t at = object.base;
   for (const Extent& extent : object.extents) {
-    const int access = (object.readable ? PROT_READ : 0) | (object.writable ? PROT_WRITE : 0);
+    const int access = (object.readable || object.host_readable ? PROT_READ : 0) |
+                       (object.writable || object.host_writable ? PROT_WRITE : 0);
     // Pages that exist cost less together than fault by fault.
     const int flags = MAP_SHARED | MAP_FIXED | (physical.touched(extent) ? MAP_POPULATE : 0);
     void* where = mmap(pages(at), extent.bytes, access, flags, physical.descriptor(),
-                       static_cast<off_t>(extent.offset));
+                       static_cast<off_t>(physical.in_file(extent.offset)));
     if (where == MAP_FAILED) return false;
     at += extent.bytes;
   }

@@ -25,9 +25,12 @@ enum class ObjectKind { allocation, pool_allocation, mapping };
 struct Object {
   ObjectKind kind;
   std::uint64_t base;
-  std::uint64_t bytes;          // exactly as requested; a mapping's own size
-  std::vector<Extent> extents;  // physical memory in order, at least `bytes`
-  bool readable = true, writable = true;
+  std::uint64_t bytes;                                // exactly as requested; a mapping's own size
+  std::vector<Extent> extents;                        // physical memory in order, at least `bytes`
+  bool readable = true, writable = true;              // by the device
+  bool host_readable = false, host_writable = false;  // mappings of host memory: by the program itself
+  bool on_host = false;                               // a mapping of host memory
+  unsigned devices = 0;              // mappings of host memory: a bit for each that may access it
   bool in_slab = false;              // shares its 2 MiB with others
   Context* context = nullptr;        // allocations
   Pool* pool = nullptr;              // pool allocations
@@ -37,6 +40,9 @@ struct Object {
   bool freeing = false;              // a stream-ordered free has been submitted
 
   std::uint64_t end() const { return base + bytes; }
+  bool open_to(int device) const { return (devices >> device & 1U) != 0; }
+  void open_to(int device, bool yes) { devices = yes ? devices | 1U << device : devices & ~(1U << device); }
+  bool accessible() const { return readable || writable || host_readable || host_writable; }
   // End of the memory behind it, past what was asked for.
   std::uint64_t padded_end() const {
     std::uint64_t at = base;

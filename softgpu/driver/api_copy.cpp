@@ -9,7 +9,7 @@ using namespace softgpu;
 
 namespace {
 
-enum class Place { device, pinned, pageable };
+enum class Place { device, host_handle, pinned, pageable };
 enum class Sides { to_device, to_host, in_device, any };
 
 constexpr std::uint64_t staged_limit = 64 << 10;  // pageable memory up to this is taken at the call
@@ -60,12 +60,18 @@ class Copy {
 
  private:
   Place place(std::uint64_t address) const {
+    const Object* const object = m_.addresses.find(address);
+    if (object != nullptr && object->on_host) return Place::host_handle;
     if (m_.addresses.device(address)) return Place::device;
     return m_.host.find(address) != nullptr ? Place::pinned : Place::pageable;
   }
 
+  static bool has_device_address(Place place) {
+    return place == Place::device || place == Place::host_handle;
+  }
+
   bool sides_fit(Sides sides) const {
-    const bool to_device = to_ == Place::device, from_device = from_ == Place::device;
+    const bool to_device = has_device_address(to_), from_device = has_device_address(from_);
     switch (sides) {
       case Sides::to_device:
         return to_device && rows_.from != 0;
@@ -83,7 +89,7 @@ class Copy {
   bool valid() const {
     const auto extent = [&](std::uint64_t pitch) { return (rows_.count - 1) * pitch + rows_.bytes; };
     const auto check = [&](Place where, std::uint64_t address, std::uint64_t pitch, bool write) {
-      if (where != Place::device || m_.checker.valid_device(address, extent(pitch))) return true;
+      if (!has_device_address(where) || m_.checker.valid_device(address, extent(pitch))) return true;
       m_.checker.refuse(address, extent(pitch), write, call_.host_access());
       return false;
     };
@@ -128,7 +134,7 @@ class Copy {
 
   // A small pageable source may change after the call.
   bool stage(Work& work) const {
-    if (from_ != Place::pageable || to_ != Place::device || total_ > staged_limit) return false;
+    if (from_ != Place::pageable || !has_device_address(to_) || total_ > staged_limit) return false;
     if (!m_.compute()) return true;
     auto buffer = std::make_shared<std::vector<std::byte>>(total_);
     std::byte* at = buffer->data();
@@ -147,13 +153,13 @@ class Copy {
   }
 
   static std::function<void()> mover(bool compute, Place to, Place from, const std::vector<CopyPart>& parts) {
-    const bool touches_device = to == Place::device || from == Place::device;
+    const bool touches_device = has_device_address(to) || has_device_address(from);
     if (compute || !touches_device) {
       return [parts] {
         for (const CopyPart& part : parts) std::memmove(pointer(part.to), pointer(part.from), part.bytes);
       };
     }
-    if (to == Place::device) return nullptr;
+    if (has_device_address(to)) return nullptr;
     // Timing mode has no results; what the program looks at shall say so.
     return [parts] {
       for (const CopyPart& part : parts) {

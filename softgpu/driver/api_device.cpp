@@ -52,6 +52,12 @@ bool from_model(const Model& model, CUdevice_attribute attribute, int& value) {
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
       value = static_cast<int>(model.l2_bytes);
       return true;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+      value = model.host_handles ? 1 : 0;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
+      value = model.host_handles ? 0 : -1;
+      return true;
     default:
       return false;
   }
@@ -111,7 +117,6 @@ int constant_attribute(CUdevice_attribute attribute) {
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
       return 1;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
-    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
       return -1;
     default:
       return 0;

@@ -28,7 +28,7 @@ CUresult answer(Machine& m, Context* current, const Found& f, CUpointer_attribut
       return put(out, device && f.object->kind == ObjectKind::mapping ? nullptr : owner);
     }
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return put<unsigned>(out, device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+      return put<unsigned>(out, device && !f.object->on_host ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       return put(out, f.address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -41,7 +41,8 @@ CUresult answer(Machine& m, Context* current, const Found& f, CUpointer_attribut
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return put<unsigned long long>(out, device ? f.object->id : (std::uint64_t{1} << 63) | f.pinned->id);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return put<int>(out, device               ? m.physical.device_of(f.object->extents.front().offset)
+      return put<int>(out, device && !f.object->on_host
+                               ? m.physical.device_of(f.object->extents.front().offset)
                            : current != nullptr ? current->device
                                                 : 0);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:

@@ -5,11 +5,18 @@ using namespace softgpu;
 
 namespace {
 
+// The host has one NUMA node.
+bool is_host(const CUmemLocation& location) {
+  return location.type == CU_MEM_LOCATION_TYPE_HOST ||
+         (location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && location.id == 0);
+}
+
 CUresult check(const Machine& m, const CUmemAllocationProp* prop) {
   if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-  // No host memory at device addresses: attribute 141 says so.
-  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  if (!m.has(prop->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  // Host memory at device addresses: attribute 141 says whether.
+  const bool numa = prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && m.model().host_handles;
+  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE && !numa) return CUDA_ERROR_NOT_SUPPORTED;
+  if (numa ? prop->location.id != 0 : !m.has(prop->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   return CUDA_SUCCESS;
 }
@@ -52,6 +59,7 @@ SOFTGPU_EXPORT(cuMemCreate)
   ++m.statistics.vmm_calls;
   if (out == nullptr || bytes == 0 || bytes % granule != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult bad = check(m, prop); bad != CUDA_SUCCESS) return bad;
+  if (is_host(prop->location)) m.scheduler.now += m.cost.pin(bytes);
   return m.memory.create(call.lock, call.caller(), bytes, *prop, out);
 }
 
@@ -82,13 +90,16 @@ SOFTGPU_EXPORT(cuMemSetAccess)
   if (descriptors == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
     const CUmemAccessDesc& d = descriptors[i];
-    if (d.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-    if (!m.has(d.location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    const bool by_program = m.model().host_handles && is_host(d.location);
+    if (d.location.type != CU_MEM_LOCATION_TYPE_DEVICE && !by_program) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!by_program && !m.has(d.location.id)) return CUDA_ERROR_INVALID_DEVICE;
     if (d.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && d.flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
         d.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
       return CUDA_ERROR_INVALID_VALUE;
     }
-    if (const CUresult bad = m.memory.set_access(call.caller(), at, bytes, d.flags); bad != CUDA_SUCCESS)
+    const std::optional<int> device = by_program ? std::nullopt : std::optional(d.location.id);
+    if (const CUresult bad = m.memory.set_access(call.caller(), at, bytes, d.flags, device);
+        bad != CUDA_SUCCESS)
       return bad;
   }
   return CUDA_SUCCESS;
@@ -98,12 +109,17 @@ SOFTGPU_EXPORT(cuMemGetAccess)
 (unsigned long long* flags, const CUmemLocation* location, CUdeviceptr address) {
   SOFTGPU_CALL(__func__, needs_driver);
   if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !m.has(location->id)) return CUDA_ERROR_INVALID_DEVICE;
+  const bool by_program = m.model().host_handles && is_host(*location);
+  if (!by_program && (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !m.has(location->id)))
+    return CUDA_ERROR_INVALID_DEVICE;
   const Object* object = m.addresses.find(address);
   if (object == nullptr || object->kind != ObjectKind::mapping) return CUDA_ERROR_INVALID_VALUE;
-  *flags = object->writable   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-           : object->readable ? CU_MEM_ACCESS_FLAGS_PROT_READ
-                              : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  const bool open = !object->on_host || by_program || object->open_to(location->id),
+             readable = open && (by_program ? object->host_readable : object->readable),
+             writable = open && (by_program ? object->host_writable : object->writable);
+  *flags = writable   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+           : readable ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                      : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 

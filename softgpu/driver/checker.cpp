@@ -95,7 +95,7 @@ void Checker::use(Object& object, const Access& by) {
 bool Checker::note(const Span& span, bool write, const Access& by, const VectorClock& clock) {
   if (span.object != nullptr) {
     use(*span.object, by);
-    if (write) physical_.touch(span.begin, span.end);
+    if (write) (span.object->on_host ? handles_ : physical_).touch(span.begin, span.end);
   }
   const auto conflict = write ? span.shadow->note_write(span.begin, span.end, by, clock)
                               : span.shadow->note_read(span.begin, span.end, by, clock);
@@ -130,17 +130,28 @@ bool Checker::write_touch(std::uint64_t address, std::uint64_t bytes, const Acce
   return true;
 }
 
-// No device here is another's peer: a kernel reaches the memory of its own.
+// No device here is another's peer: a kernel reaches the memory of its own, and the host's where it may.
 bool Checker::within_reach(const std::vector<Touch>& touches, const Access& by) {
   for (const Touch& touch : touches) {
     const Object* const object = addresses_.find(touch.address);
-    if (object == nullptr || physical_.device_of(object->extents.front().offset) == by.device) continue;
+    if (object == nullptr) continue;
+    if (object->on_host ? !object->readable || object->open_to(by.device)
+                        : physical_.device_of(object->extents.front().offset) == by.device)
+      continue;
     return report({"other-device", {}, "", touch.address, touch.address + touch.bytes}, "touches", by, true);
   }
   return true;
 }
 
-bool Checker::kernel(const std::vector<Touch>& touches, const Access& by, const VectorClock& clock) {
+std::uint64_t Checker::landed_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Span& span : spans_)
+    if (span.object != nullptr && span.object->on_host) bytes += span.end - span.begin;
+  return bytes;
+}
+
+bool Checker::kernel(const std::vector<Touch>& touches, const Access& by, const VectorClock& clock,
+                     Landed& landed) {
   if (!within_reach(touches, by)) return false;
   for (const Touch& touch : touches) {
     if (touch.kind == TouchKind::unknown) content_known_ = false;
@@ -148,14 +159,17 @@ bool Checker::kernel(const std::vector<Touch>& touches, const Access& by, const 
       if (!reachable(touch.address, touch.bytes, by)) return false;
       continue;
     }
-    if (touch.bytes > 0 && touch.kind != TouchKind::write && !read_touch(touch, by, clock)) return false;
+    if (touch.bytes == 0 || touch.kind == TouchKind::write) continue;
+    if (!read_touch(touch, by, clock)) return false;
+    landed.read += landed_bytes();
   }
   for (const Touch& touch : touches) {
     const bool writes = touch.kind == TouchKind::write || touch.kind == TouchKind::read_write;
-    if (touch.bytes > 0 && writes && !write_touch(touch.address, touch.bytes, by, clock)) {
-      return false;
-    }
+    if (touch.bytes == 0 || !writes) continue;
+    if (!write_touch(touch.address, touch.bytes, by, clock)) return false;
+    landed.written += landed_bytes();
   }
+  if (landed.read + landed.written > 0) ++landed_accesses_;
   return true;
 }
 

@@ -15,11 +15,16 @@ namespace softgpu {
 
 class Checker {
  public:
-  Checker(AddressMap& addresses, HostMemory& host, PhysicalMemory& physical, Violations& violations)
-      : addresses_(addresses), host_(host), physical_(physical), violations_(violations) {}
+  Checker(AddressMap& addresses, HostMemory& host, PhysicalMemory& physical, PhysicalMemory& handles,
+          Violations& violations)
+      : addresses_(addresses), host_(host), physical_(physical), handles_(handles), violations_(violations) {}
 
   // Each notes the accesses, adds a violation where there is one, and returns whether all was well.
-  bool kernel(const std::vector<Touch>& touches, const Access& by, const VectorClock& clock);
+  // `landed`: what of it lies in host memory behind device addresses, and so crosses the link.
+  struct Landed {
+    std::uint64_t read = 0, written = 0;  // bytes
+  };
+  bool kernel(const std::vector<Touch>& touches, const Access& by, const VectorClock& clock, Landed& landed);
   bool copy(const CopyPart& part, const Access& by, const VectorClock& clock);
   bool write(std::uint64_t address, std::uint64_t bytes, const Access& by, const VectorClock& clock);
   // A wait-value or write-value: memory must be there; such accesses synchronise, so they race with nothing.
@@ -38,6 +43,9 @@ class Checker {
   bool valid_device(std::uint64_t address, std::uint64_t bytes);
   // Adds the violation that an access to this bad range is, without making it fatal.
   void refuse(std::uint64_t address, std::uint64_t bytes, bool write, const Access& by);
+
+  // Kernels and sets that reached host memory behind device addresses.
+  std::uint64_t landed_accesses() const { return landed_accesses_; }
 
   std::size_t intervals() const { return device_shadow_.intervals() + host_shadow_.intervals(); }
 
@@ -62,18 +70,20 @@ class Checker {
   bool race(const Span& span, const Conflict& conflict, const char* verb, const Access& by);
   bool note(const Span& span, bool write, const Access& by, const VectorClock& clock);
   bool read_touch(const Touch& touch, const Access& by, const VectorClock& clock);
+  std::uint64_t landed_bytes() const;  // of `spans_`
   bool write_touch(std::uint64_t address, std::uint64_t bytes, const Access& by, const VectorClock& clock);
   static void use(Object& object, const Access& by);
 
   AddressMap& addresses_;
   HostMemory& host_;
-  PhysicalMemory& physical_;
+  PhysicalMemory &physical_, &handles_;
   Violations& violations_;
   Shadow device_shadow_{false};
   // A program may write page-locked memory itself, unseen.
   Shadow host_shadow_{true};
   bool content_known_ = true;  // every write so far was of known bytes
-  std::vector<Span> spans_;    // scratch
+  std::uint64_t landed_accesses_ = 0;
+  std::vector<Span> spans_;  // scratch
 };
 
 }  // namespace softgpu

@@ -39,6 +39,11 @@ Nanoseconds Cost::set(std::uint64_t bytes) const {
   return kernel("set", 0, static_cast<double>(bytes));
 }
 
+Nanoseconds Cost::reach(std::uint64_t read, std::uint64_t written) const {
+  return seconds(static_cast<double>(read) / model_.to_device +
+                 static_cast<double>(written) / model_.to_host);
+}
+
 Nanoseconds Cost::copy_host(std::uint64_t bytes) const {
   return seconds(static_cast<double>(bytes) / model_.host_copy);
 }

@@ -18,6 +18,8 @@ class Cost {
   // A copy within the device reads and writes each byte once.
   Nanoseconds copy_device(std::uint64_t bytes) const;
   Nanoseconds set(std::uint64_t bytes) const;
+  // What a kernel waits for the link when it reads and writes host memory itself.
+  Nanoseconds reach(std::uint64_t read, std::uint64_t written) const;
   // Between two host addresses, by the host.
   Nanoseconds copy_host(std::uint64_t bytes) const;
   // Page-locking `bytes`.

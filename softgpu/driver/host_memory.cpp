@@ -17,8 +17,7 @@ std::uint64_t whole_pages(std::uint64_t bytes) {
 
 void HostMemory::insert(const Pinned& pinned) {
   pinned_.emplace(pinned.base, pinned);
-  used_ += whole_pages(pinned.bytes);
-  peak_ = std::max(peak_, used_);
+  (void)take(whole_pages(pinned.bytes));
 }
 
 std::uint64_t HostMemory::allocate(std::uint64_t bytes, unsigned flags) {
@@ -40,6 +39,13 @@ HostMemory::Add HostMemory::add_registered(std::uint64_t base, std::uint64_t byt
   if (whole_pages(bytes) > limit_ - used_) return Add::exhausted;
   insert(Pinned{base, bytes, flags, true, next_id_++});
   return Add::added;
+}
+
+bool HostMemory::take(std::uint64_t bytes) {
+  if (bytes > limit_ - used_) return false;
+  used_ += bytes;
+  peak_ = std::max(peak_, used_);
+  return true;
 }
 
 void HostMemory::remove(std::uint64_t base) {

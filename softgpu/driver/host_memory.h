@@ -25,6 +25,10 @@ class HostMemory {
   // `base` must be the start of one.
   void remove(std::uint64_t base);
 
+  // Counts memory that handles are made of. False: so much is not left.
+  bool take(std::uint64_t bytes);
+  void give(std::uint64_t bytes) { used_ -= bytes; }
+
   const Pinned* find(std::uint64_t address) const;  // the one that contains it
   const Pinned* starts(std::uint64_t address) const;
   std::uint64_t used() const { return used_; }

@@ -14,6 +14,8 @@
 namespace softgpu {
 namespace {
 
+constexpr std::uint64_t first_of_host_handles = std::uint64_t{1} << 62;
+
 std::atomic<Machine*> the_machine{nullptr};
 std::mutex starting;
 
@@ -58,9 +60,11 @@ Machine::Machine(const Choice& chosen, std::optional<std::uint64_t> seed)
       host(choice.model.host_bytes),
       guard(host),
       physical(choice.model.memory_bytes, chosen.devices, chosen.mode == Mode::compute),
-      checker(addresses, host, physical, violations),
+      host_handles(choice.model.host_handles ? choice.model.host_bytes : 0, 1,
+                   chosen.mode == Mode::compute && choice.model.host_handles, first_of_host_handles),
+      checker(addresses, host, physical, host_handles, violations),
       scheduler(choice.model, checker, guard, violations, seed),
-      memory(addresses, physical, checker, scheduler, violations, chosen.devices),
+      memory(addresses, physical, host_handles, host, checker, scheduler, violations, chosen.devices),
       primaries(static_cast<std::size_t>(chosen.devices)) {}
 
 StreamPtr Machine::stream(CUstream handle, bool per_thread, Context* context) {

@@ -56,6 +56,7 @@ struct Machine {
   HostMemory host;
   HostGuard guard;
   PhysicalMemory physical;
+  PhysicalMemory host_handles;  // host memory that handles are made of
   Checker checker;
   Scheduler scheduler;
   Memory memory;

@@ -19,10 +19,12 @@ CUmemPoolProps device_pool(int device) {
 
 }  // namespace
 
-Memory::Memory(AddressMap& addresses, PhysicalMemory& physical, Checker& checker, Scheduler& scheduler,
-               Violations& violations, int devices)
+Memory::Memory(AddressMap& addresses, PhysicalMemory& physical, PhysicalMemory& handles, HostMemory& host,
+               Checker& checker, Scheduler& scheduler, Violations& violations, int devices)
     : addresses_(addresses),
       physical_(physical),
+      handle_memory_(handles),
+      host_(host),
       checker_(checker),
       scheduler_(scheduler),
       violations_(violations) {
@@ -32,13 +34,14 @@ Memory::Memory(AddressMap& addresses, PhysicalMemory& physical, Checker& checker
   }
 }
 
-std::optional<Claim> Memory::claim(Lock& lock, std::uint64_t bytes, int device, const VectorClock& clock) {
-  physical_.settle(scheduler_.host_clock());
-  auto claim = physical_.claim(bytes, device, clock);
+std::optional<Claim> Memory::claim(Lock& lock, PhysicalMemory& from, std::uint64_t bytes, int device,
+                                   const VectorClock& clock) {
+  from.settle(scheduler_.host_clock());
+  auto claim = from.claim(bytes, device, clock);
   if (claim) return claim;
   // Frees may be waiting in queues.
   scheduler_.settle(lock);
-  return physical_.claim(bytes, device, clock);
+  return from.claim(bytes, device, clock);
 }
 
 // A plain allocation of memory that a stream freed: the host waits until it has.
@@ -61,7 +64,7 @@ CUresult Memory::place(Lock& lock, std::uint64_t bytes, int device, const Vector
   }
   const std::uint64_t size = object.in_slab ? granule : round_up(bytes, granule);
   if (size < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  auto claim = this->claim(lock, size, device, clock);
+  auto claim = this->claim(lock, physical_, size, device, clock);
   if (!claim) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto base = addresses_.take(size);
   if (!base) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "softgpu/driver/address.h"
 #include "softgpu/driver/scheduler.h"
@@ -20,6 +21,7 @@ struct Handle {
   std::uint64_t bytes;
   std::vector<Extent> extents;
   CUmemAllocationProp prop;
+  PhysicalMemory* memory;  // that the extents are of
   unsigned references = 1;
   unsigned mappings = 0;
 };
@@ -45,8 +47,9 @@ class Memory {
     int device;  // the context's
   };
 
-  Memory(AddressMap& addresses, PhysicalMemory& physical, Checker& checker, Scheduler& scheduler,
-         Violations& violations, int devices);
+  // `handles`: host memory that handles are made of, within what `host` has left.
+  Memory(AddressMap& addresses, PhysicalMemory& physical, PhysicalMemory& handles, HostMemory& host,
+         Checker& checker, Scheduler& scheduler, Violations& violations, int devices);
 
   // --- plain
   // ------------------------------------------------------------------------------------------------
@@ -73,7 +76,9 @@ class Memory {
   CUresult map(const Caller& caller, CUdeviceptr at, std::uint64_t bytes, std::uint64_t offset,
                CUmemGenericAllocationHandle handle);
   CUresult unmap(const Caller& caller, CUdeviceptr at, std::uint64_t bytes);
-  CUresult set_access(const Caller& caller, CUdeviceptr at, std::uint64_t bytes, CUmemAccess_flags flags);
+  // Of `device`; none: of the program itself, which only mappings of host memory allow.
+  CUresult set_access(const Caller& caller, CUdeviceptr at, std::uint64_t bytes, CUmemAccess_flags flags,
+                      std::optional<int> device);
   CUresult retain(CUdeviceptr address, CUmemGenericAllocationHandle* out);
   const Handle* find_handle(CUmemGenericAllocationHandle handle) const;
 
@@ -81,7 +86,8 @@ class Memory {
   void free_all(const Caller& caller);
 
  private:
-  std::optional<Claim> claim(Lock& lock, std::uint64_t bytes, int device, const VectorClock& clock);
+  std::optional<Claim> claim(Lock& lock, PhysicalMemory& from, std::uint64_t bytes, int device,
+                             const VectorClock& clock);
   void host_waits_for(const std::vector<ReleasePtr>& releases);
   CUresult place(Lock& lock, std::uint64_t bytes, int device, const VectorClock& clock, Pool* pool,
                  Object& object, std::vector<ReleasePtr>& releases);
@@ -92,7 +98,8 @@ class Memory {
   bool mapped_to_process() const { return physical_.descriptor() >= 0; }
 
   AddressMap& addresses_;
-  PhysicalMemory& physical_;
+  PhysicalMemory &physical_, &handle_memory_;
+  HostMemory& host_;
   Checker& checker_;
   Scheduler& scheduler_;
   Violations& violations_;

@@ -80,6 +80,7 @@ Model read_model(const fs::path& path) {
   m.memory_bytes = j.at("memory_bytes");
   m.context_bytes = j.at("context_bytes");
   m.host_bytes = j.at("host_bytes");
+  m.host_handles = j.value("host_handles", false);
   m.rates = j.at("flops_per_s");
   m.bandwidths = j.at("bytes_per_s");
   if (!m.rates.count("elementwise") || !m.bandwidths.count("elementwise")) {
@@ -104,6 +105,10 @@ bool set_option(const std::string& option, Choice& out) {
     const std::string number = option.substr(8);
     if (number.size() != 1 || number[0] < '1' || number[0] > '8') return false;
     out.devices = number[0] - '0';
+    return true;
+  }
+  if (option == "host_handles=on" || option == "host_handles=off") {
+    out.model.host_handles = option == "host_handles=on";
     return true;
   }
   constexpr const char* memory = "memory=";
@@ -159,9 +164,9 @@ bool choose_device(const std::string& value, const std::string& folder, Choice& 
   const std::vector<std::string> parts = split(value, ':');
   const auto refuse = [&](const std::string& why) {
     error = fmt::format(
-        "softgpu: SOFTGPU_DEVICE='{}': {}; accepted: MODEL[:compute|timing][:memory=BYTES][:devices=N], "
-        "BYTES like "
-        "16GiB or 80MiB, N from 1 to 8, MODEL one of: {}",
+        "softgpu: SOFTGPU_DEVICE='{}': {}; accepted: "
+        "MODEL[:compute|timing][:memory=BYTES][:devices=N][:host_handles=on|off], "
+        "BYTES like 16GiB or 80MiB, N from 1 to 8, MODEL one of: {}",
         value, why, known_models(folder));
     return false;
   };

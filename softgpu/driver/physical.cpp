@@ -28,8 +28,9 @@ const ReleasePtr& later(const ReleasePtr& a, const ReleasePtr& b) {
 
 }  // namespace
 
-PhysicalMemory::PhysicalMemory(std::uint64_t bytes, int devices, bool backed)
+PhysicalMemory::PhysicalMemory(std::uint64_t bytes, int devices, bool backed, std::uint64_t first)
     : capacity_(bytes / granule * granule),
+      first_(first),
       used_(static_cast<std::size_t>(devices)),
       peak_(static_cast<std::size_t>(devices)) {
   const std::uint64_t all = capacity_ * static_cast<std::uint64_t>(devices);
@@ -40,7 +41,7 @@ PhysicalMemory::PhysicalMemory(std::uint64_t bytes, int devices, bool backed)
     }
     touched_.resize(all / granule);
   }
-  for (std::uint64_t at = 0; at < all; at += capacity_) free_.emplace(at, Free{capacity_, nullptr});
+  for (std::uint64_t at = 0; at < all; at += capacity_) free_.emplace(first_ + at, Free{capacity_, nullptr});
 }
 
 void PhysicalMemory::take(FreeMap::iterator from, std::uint64_t bytes, Claim& claim) {
@@ -55,7 +56,7 @@ void PhysicalMemory::take(FreeMap::iterator from, std::uint64_t bytes, Claim& cl
 
 std::optional<Claim> PhysicalMemory::claim(std::uint64_t bytes, int device, const VectorClock& clock) {
   if (bytes > capacity_ - used(device)) return std::nullopt;
-  const std::uint64_t begin = capacity_ * static_cast<std::uint64_t>(device);
+  const std::uint64_t begin = first_ + capacity_ * static_cast<std::uint64_t>(device);
   const auto first = [&] { return free_.lower_bound(begin); };
   const auto last = [&] { return free_.lower_bound(begin + capacity_); };
   const auto ordered = [&](const Free& range) { return !range.release || clock.covers(range.release->by); };
@@ -109,9 +110,9 @@ void PhysicalMemory::retain(const Extent& extent) {
   retained_ += extent.bytes;
   if (retained_ <= retained_limit) return;
   for (const auto& [offset, range] : free_) {
-    fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+    fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(in_file(offset)),
               static_cast<off_t>(range.bytes));
-    const auto first = touched_.begin() + static_cast<std::ptrdiff_t>(offset / granule);
+    const auto first = touched_.begin() + static_cast<std::ptrdiff_t>(in_file(offset) / granule);
     std::fill(first, first + static_cast<std::ptrdiff_t>(range.bytes / granule), false);
   }
   retained_ = 0;
@@ -127,11 +128,12 @@ void PhysicalMemory::release(const std::vector<Extent>& extents, const ReleasePt
 
 void PhysicalMemory::touch(std::uint64_t begin, std::uint64_t end) {
   if (touched_.empty()) return;
-  for (std::uint64_t at = begin / granule; at * granule < end; ++at) touched_[at] = true;
+  for (std::uint64_t at = in_file(begin) / granule; at * granule < in_file(end); ++at) touched_[at] = true;
 }
 
 bool PhysicalMemory::touched(const Extent& extent) const {
-  for (std::uint64_t at = extent.offset / granule; at * granule < extent.offset + extent.bytes; ++at) {
+  const std::uint64_t begin = in_file(extent.offset);
+  for (std::uint64_t at = begin / granule; at * granule < begin + extent.bytes; ++at) {
     if (!touched_[at]) return false;
   }
   return true;

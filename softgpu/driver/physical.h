@@ -1,6 +1,6 @@
-// Physical memory: granules of 2 MiB out of a sparse memfd of the model's size (compute mode), or out of
-// nothing (timing mode); that of several devices lies one behind the other. A range freed in stream order
-// carries its release: whoever takes it next must follow.
+// Physical memory, the devices' and what of the host's handles can be made of: granules of 2 MiB out of a
+// sparse memfd (compute mode), or out of nothing (timing mode); that of several devices lies one behind the
+// other. A range freed in stream order carries its release: whoever takes it next must follow.
 #pragma once
 
 #include <algorithm>
@@ -35,9 +35,9 @@ struct Claim {
 
 class PhysicalMemory {
  public:
-  // `bytes` of each device. `backed`: with a memfd, to be mapped. Throws std::system_error where it cannot be
-  // made.
-  PhysicalMemory(std::uint64_t bytes, int devices, bool backed);
+  // `bytes` of each device. `backed`: with a memfd, to be mapped. `first`: its first offset, so that two
+  // memories have none in common. Throws std::system_error where it cannot be made.
+  PhysicalMemory(std::uint64_t bytes, int devices, bool backed, std::uint64_t first = 0);
   PhysicalMemory(const PhysicalMemory&) = delete;
   PhysicalMemory& operator=(const PhysicalMemory&) = delete;
 
@@ -56,8 +56,9 @@ class PhysicalMemory {
   std::uint64_t used(int device) const { return used_[static_cast<std::size_t>(device)]; }
   std::uint64_t peak(int device) const { return peak_[static_cast<std::size_t>(device)]; }
   std::uint64_t peak() const { return *std::max_element(peak_.begin(), peak_.end()); }  // of any
-  int device_of(std::uint64_t offset) const { return static_cast<int>(offset / capacity_); }
+  int device_of(std::uint64_t offset) const { return static_cast<int>(in_file(offset) / capacity_); }
   int descriptor() const { return descriptor_; }
+  std::uint64_t in_file(std::uint64_t offset) const { return offset - first_; }
 
  private:
   struct Free {
@@ -70,7 +71,7 @@ class PhysicalMemory {
   FreeMap::iterator join_neighbours(FreeMap::iterator at);
   void retain(const Extent& extent);
 
-  std::uint64_t capacity_;
+  std::uint64_t capacity_, first_;
   std::vector<std::uint64_t> used_, peak_;  // by device
   int descriptor_ = -1;
   FreeMap free_;

@@ -37,6 +37,7 @@ std::string report_json(const Machine& m) {
                  {"api_calls", s.api_calls},
                  {"kernels", s.kernels},
                  {"indirect_touches", s.indirect_touches},
+                 {"landed_accesses", m.checker.landed_accesses()},
                  {"copies_in", s.copies_in},
                  {"bytes_in", s.bytes_in},
                  {"copies_out", s.copies_out},

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "softgpu/driver/cost.h"
 #include "softgpu/driver/machine.h"
 
 namespace softgpu {
@@ -220,7 +221,9 @@ void Scheduler::step(const StreamPtr& stream) {
 }
 
 bool Scheduler::check(Work& work, Stream& stream) {
-  if (!checker_.kernel(work.touches, work.by, stream.clock)) return false;
+  Checker::Landed landed;
+  if (!checker_.kernel(work.touches, work.by, stream.clock, landed)) return false;
+  if (landed.read + landed.written > 0) work.duration += Cost(model_).reach(landed.read, landed.written);
   for (const CopyPart& part : work.copies) {
     if (!checker_.copy(part, work.by, stream.clock)) return false;
   }
@@ -245,10 +248,10 @@ void Scheduler::execute(Stream& stream, Work& work) {
                               : work.engine == Engine::to_host   ? &engines.to_host_free
                                                                  : nullptr;
   if (engine != nullptr) start = std::max(start, *engine);
-  stream.time = start + work.duration;
-  if (engine != nullptr) *engine = stream.time;
   stream.executed = work.sequence;
   if (!check(work, stream)) return;
+  stream.time = start + work.duration;
+  if (engine != nullptr) *engine = stream.time;
   run(work);
   if (work.finish) work.finish(work.by, stream);
   if (work.record) pass(stream, *work.record);

@@ -7,13 +7,19 @@ namespace softgpu {
 
 CUresult Memory::create(Lock& lock, const Caller& caller, std::uint64_t bytes,
                         const CUmemAllocationProp& prop, CUmemGenericAllocationHandle* out) {
-  auto claim = this->claim(lock, bytes, prop.location.id, scheduler_.host_clock());
-  if (!claim) return CUDA_ERROR_OUT_OF_MEMORY;
+  const bool on_host = prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+  if (on_host && !host_.take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  PhysicalMemory& memory = on_host ? handle_memory_ : physical_;
+  auto claim = this->claim(lock, memory, bytes, prop.location.id, scheduler_.host_clock());
+  if (!claim) {
+    if (on_host) host_.give(bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   host_waits_for(claim->releases);
   const Access by = scheduler_.host_access(caller.name, caller.call);
   checker_.renew(claim->extents, by, scheduler_.host_clock(), "allocates");
   const CUmemGenericAllocationHandle id = next_handle_++;
-  handles_.emplace(id, std::make_shared<Handle>(Handle{id, bytes, claim->extents, prop}));
+  handles_.emplace(id, std::make_shared<Handle>(Handle{id, bytes, claim->extents, prop, &memory}));
   *out = id;
   return CUDA_SUCCESS;
 }
@@ -27,7 +33,8 @@ const Handle* Memory::find_handle(CUmemGenericAllocationHandle handle) const {
 void Memory::drop_if_unused(const std::shared_ptr<Handle>& handle, const Access& by) {
   if (handle->references > 0 || handle->mappings > 0) return;
   checker_.renew(handle->extents, by, scheduler_.host_clock(), "frees the memory");
-  physical_.release(handle->extents, nullptr);
+  handle->memory->release(handle->extents, nullptr);
+  if (handle->memory == &handle_memory_) host_.give(handle->bytes);
   handles_.erase(handle->id);
 }
 
@@ -56,6 +63,7 @@ CUresult Memory::map(const Caller&, CUdeviceptr at, std::uint64_t bytes, std::ui
     left -= part;
   }
   object.readable = object.writable = false;
+  object.on_host = i->second->memory == &handle_memory_;
   object.handle = i->second;
   ++i->second->mappings;
   addresses_.add(std::move(object));
@@ -79,7 +87,7 @@ CUresult Memory::unmap(const Caller& caller, CUdeviceptr at, std::uint64_t bytes
   const Access by = scheduler_.host_access(caller.name, caller.call);
   for (Object* object : objects) {
     checker_.mapping_changes(*object, by, scheduler_.host_clock(), "unmaps");
-    if (mapped_to_process() && (object->readable || object->writable)) unmap_object(*object);
+    if (mapped_to_process() && object->accessible()) unmap_object(*object);
     const std::shared_ptr<Handle> handle = object->handle;
     addresses_.remove(*object, false, by);
     --handle->mappings;
@@ -89,22 +97,30 @@ CUresult Memory::unmap(const Caller& caller, CUdeviceptr at, std::uint64_t bytes
 }
 
 CUresult Memory::set_access(const Caller& caller, CUdeviceptr at, std::uint64_t bytes,
-                            CUmemAccess_flags flags) {
+                            CUmemAccess_flags flags, std::optional<int> device) {
   std::vector<Object*> objects;
   if (!whole_mappings(at, bytes, objects)) return CUDA_ERROR_INVALID_VALUE;
+  if (!device && !std::all_of(objects.begin(), objects.end(), [](const Object* o) { return o->on_host; }))
+    return CUDA_ERROR_NOT_SUPPORTED;
   const bool readable = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
   const bool writable = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   const Access by = scheduler_.host_access(caller.name, caller.call);
   for (Object* object : objects) {
-    if (object->readable == readable && object->writable == writable) continue;
-    checker_.mapping_changes(*object, by, scheduler_.host_clock(), "changes access to");
-    object->readable = readable;
-    object->writable = writable;
+    if (device && object->on_host) {
+      object->open_to(*device, readable);
+      if (!readable && object->devices != 0) continue;
+    }
+    bool &may_read = device ? object->readable : object->host_readable,
+         &may_write = device ? object->writable : object->host_writable;
+    if (may_read == readable && may_write == writable) continue;
+    if (device) checker_.mapping_changes(*object, by, scheduler_.host_clock(), "changes access to");
+    may_read = readable;
+    may_write = writable;
     if (!mapped_to_process()) continue;
-    if (!readable) {
+    if (!object->accessible()) {
       unmap_object(*object);
-    } else if (!map_object(physical_, *object)) {
-      object->readable = object->writable = false;
+    } else if (!map_object(*object->handle->memory, *object)) {
+      may_read = may_write = false;
       return CUDA_ERROR_OUT_OF_MEMORY;
     }
   }

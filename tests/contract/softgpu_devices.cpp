@@ -66,4 +66,30 @@ TEST(SoftgpuDevices, CopiesReachBothAndKernelsTheirOwn) {
   });
 }
 
+TEST(SoftgpuDevices, HostHandlesServeTheDevicesThatWereGivenAccess) {
+  ON_DEVICE("v100-pcie3:compute:memory=64MiB:devices=2:host_handles=on", "other-device", {
+    CUmemAllocationProp prop = device_memory();
+    prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    CUmemGenericAllocationHandle handle = 0;
+    EXPECT_EQ(cuMemCreate(&handle, 2 * MiB, &prop, 0), CUDA_SUCCESS);
+    const CUdeviceptr shared = reserve(2 * MiB), firsts = reserve(2 * MiB);
+    map(shared, 2 * MiB, handle);  // for the first device
+    map(firsts, 2 * MiB, handle);
+    EXPECT_EQ(fill(firsts, 100, 7), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    use_second();
+    CUmemAccessDesc access{device_memory().location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    access.location.id = 1;
+    EXPECT_EQ(cuMemSetAccess(shared, 2 * MiB, &access, 1), CUDA_SUCCESS);
+    const CUdeviceptr second = allocate(400);
+    EXPECT_EQ(fill(second, 100, 1, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(add(second, shared, 100, nullptr), CUDA_SUCCESS);
+    std::uint32_t sum = 0;
+    EXPECT_EQ(cuMemcpyDtoH(&sum, second, sizeof sum), CUDA_SUCCESS);
+    EXPECT_EQ(sum, 8U);
+    (void)add(second, firsts, 100, nullptr);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  });
+}
+
 }  // namespace

@@ -1,15 +1,19 @@
-// bare_launches_program train|forms|hidden|written|written-inside: programs that launch kernels of their own,
-// without any library. The kernels have names and parameters of PyTorch's; what they do is told by host
-// functions. Prints hashes of what came out.
+// bare_launches_program train|forms|hidden|written|written-inside, or masked|captured|apart|replaced ROUNDS:
+// programs that launch kernels of their own, without any library. The kernels have names and parameters of
+// PyTorch's; what they do is told by host functions. Prints hashes of what came out.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <iterator>
+#include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "ok.h"
@@ -97,19 +101,33 @@ void write_table(const void* const* p) {
   *parameter<Table*>(p, 0) = {parameter<float*>(p, 1), parameter<const float*>(p, 2)};
 }
 
+// through_mask(~to, ~from, count): to[i] += from[i], by words in which nobody sees addresses.
+float* unmasked(const void* const* p, int which) {
+  return reinterpret_cast<float*>(~parameter<std::uint64_t>(p, which));
+}
+void touch_masked(const void* const* p, Footprint& out) {
+  const auto bytes = parameter<std::uint64_t>(p, 2) * sizeof(float);
+  out.touches.push_back({~parameter<std::uint64_t>(p, 0), bytes, TouchKind::read_write});
+  out.touches.push_back({~parameter<std::uint64_t>(p, 1), bytes, TouchKind::read});
+  out.bytes = static_cast<double>(3 * bytes);
+}
+void run_masked(const void* const* p) {
+  for (std::uint64_t i = 0; i < parameter<std::uint64_t>(p, 2); ++i) unmasked(p, 0)[i] += unmasked(p, 1)[i];
+}
+
 // A kernel that a rule knows: its operands begin where its pointers point.
 constexpr const char* ruled_write_name = "_ZN2at4cuda6detail11write_tableEPPfS2_S2_";
 
 constexpr std::uint32_t one[] = {4, 4, 8}, two[] = {4, 24, 16}, three[] = {4, 4, 24}, binary[] = {4, 16, 24},
-                        table_params[] = {8, 8}, written_params[] = {8, 8, 8};
-constexpr softgpu::KernelEntry entries[] = {
-    {fill_name, one, 3, touch_all<1>, run_fill},
-    {add_name, three, 3, touch_all<3>, run_add},
-    {clamp_name, two, 3, touch_all<2>, run_clamp},
-    {threshold_name, binary, 3, touch_all<3>, run_threshold},
-    {"through_table", table_params, 2, touch_table, run_table},
-    {"write_table", written_params, 3, touch_written, write_table},
-    {ruled_write_name, written_params, 3, touch_written, write_table}};
+                        table_params[] = {8, 8}, three_words[] = {8, 8, 8};
+constexpr softgpu::KernelEntry entries[] = {{fill_name, one, 3, touch_all<1>, run_fill},
+                                            {add_name, three, 3, touch_all<3>, run_add},
+                                            {clamp_name, two, 3, touch_all<2>, run_clamp},
+                                            {threshold_name, binary, 3, touch_all<3>, run_threshold},
+                                            {"through_table", table_params, 2, touch_table, run_table},
+                                            {"write_table", three_words, 3, touch_written, write_table},
+                                            {ruled_write_name, three_words, 3, touch_written, write_table},
+                                            {"through_mask", three_words, 3, touch_masked, run_masked}};
 constexpr softgpu::Image image{softgpu::image_magic, std::size(entries), entries};
 
 CUfunction kernel(const char* name) {
@@ -125,6 +143,7 @@ CUfunction kernel(const char* name) {
 
 enum class Form : std::uint8_t { params, buffer, attributes, cooperative };
 Form form = Form::params;
+thread_local CUstream stream = nullptr;  // that launches go to
 
 // The parameters one behind the other, where the driver says that they belong.
 std::vector<std::byte> packed(CUfunction function, void** params) {
@@ -140,7 +159,7 @@ std::vector<std::byte> packed(CUfunction function, void** params) {
 void launch(const char* name, void** params) {
   const CUfunction function = kernel(name);
   if (form == Form::params) {
-    OK(cuLaunchKernel(function, 64, 1, 1, 128, 1, 1, 0, nullptr, params, nullptr));
+    OK(cuLaunchKernel(function, 64, 1, 1, 128, 1, 1, 0, stream, params, nullptr));
   } else if (form == Form::buffer) {
     auto buffer = packed(function, params);
     std::size_t size = buffer.size();
@@ -262,6 +281,102 @@ void hidden(Made made) {
     std::printf("%d %016llx\n", i, static_cast<unsigned long long>(hash_of(others[i])));
 }
 
+void add_masked(float* to, float* from) {
+  std::uint64_t words = count, masked_to = ~reinterpret_cast<std::uint64_t>(to),
+                masked_from = ~reinterpret_cast<std::uint64_t>(from);
+  void* params[] = {&masked_to, &masked_from, &words};
+  launch("through_mask", params);
+}
+std::string hashes(const char* name, const std::vector<float*>& all) {
+  std::string text;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    char line[64];
+    std::snprintf(line, sizeof line, "%s %zu %016llx\n", name, i,
+                  static_cast<unsigned long long>(hash_of(all[i])));
+    text += line;
+  }
+  return text;
+}
+
+// A dozen tensors in use, and two that a kernel reaches by addresses that nobody sees, wherever they are
+// then. `touch` does it, with the two and one of the dozen.
+using Touch = std::function<void(float* first, float* second, float* other)>;
+std::string masked(int rounds, const Touch& touch) {
+  const std::vector<float*> hidden{make(), make()};
+  std::vector<float*> others;
+  elementwise(fill_name, count, 1.0F, hidden[0]);
+  elementwise(fill_name, count, 2.0F, hidden[1]);
+  for (int i = 0; i < 12; ++i) {
+    others.push_back(make());
+    elementwise(fill_name, count, static_cast<float>(i), others[i]);
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (int i = 1; i < 12; ++i) elementwise(add_name, count, 1.0F, others[i], others[i], others[i - 1]);
+    touch(hidden[0], hidden[1], others[3]);
+    // Known again: it comes back, with what the kernel wrote.
+    if (round % 2 == 1) elementwise(add_name, count, 1.0F, hidden[1], hidden[1], hidden[0]);
+  }
+  return hashes("hidden", hidden) + hashes("others", others);
+}
+void touch_both(float* first, float* second, float* other) {
+  add_masked(first, second);
+  add_masked(other, first);
+}
+
+// The same by a graph, which was captured in the first round.
+std::string captured(int rounds) {
+  cudaGraphExec_t exec = nullptr;
+  cudaStream_t other_stream = nullptr;
+  OK(cudaStreamCreate(&other_stream));
+  return masked(rounds, [&](float* first, float* second, float* other) {
+    if (exec == nullptr) {
+      cudaGraph_t graph = nullptr;
+      OK(cudaStreamBeginCapture(other_stream, cudaStreamCaptureModeGlobal));
+      stream = reinterpret_cast<CUstream>(other_stream);
+      touch_both(first, second, other);
+      elementwise(add_name, count, 1.0F, other, other, other);
+      stream = nullptr;
+      OK(cudaStreamEndCapture(other_stream, &graph));
+      OK(cudaGraphInstantiate(&exec, graph, 0));
+      OK(cudaGraphDestroy(graph));
+    }
+    OK(cudaGraphLaunch(exec, other_stream));
+  });
+}
+
+// The same in two threads, on one device each where there are two.
+std::string apart(int rounds) {
+  int devices = 0;
+  OK(cudaGetDeviceCount(&devices));
+  (void)kernel(fill_name);
+  std::string text[2];
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i)
+    threads.emplace_back([&, i] {
+      OK(cudaSetDevice(i % devices));
+      text[i] = masked(rounds, touch_both);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return text[0] + text[1];
+}
+
+// Tensors that leave the device and are freed there, by the host or in a stream's order; others come instead.
+std::string replaced(int rounds) {
+  std::vector<float*> all(16, nullptr);
+  float* const seen = make();
+  elementwise(fill_name, count, 1.0F, seen);
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i] != nullptr && i % 2 == 0) OK(cudaFree(all[i]));
+      if (all[i] != nullptr && i % 2 == 1) OK(cudaFreeAsync(all[i], nullptr));
+      all[i] = make();
+      elementwise(fill_name, count, static_cast<float>(round + 1) + static_cast<float>(i), all[i]);
+      if (i > 3) add_masked(all[i - 3], seen);
+    }
+  }
+  return hashes("left", all);
+}
+
 // The same by each way there is to launch a kernel.
 void forms() {
   std::vector<float*> all;
@@ -287,5 +402,12 @@ int main(int words, char** arguments) {
   if (words == 2 && std::string_view(arguments[1]) == "written") return hidden(Made::written), 0;
   if (words == 2 && std::string_view(arguments[1]) == "written-inside") return hidden(Made::inside), 0;
   if (words == 2 && std::string_view(arguments[1]) == "forms") return forms(), 0;
+  if (words != 3) return 2;
+  const std::string_view what = arguments[1];
+  const int rounds = std::atoi(arguments[2]);
+  if (what == "masked") return std::fputs(masked(rounds, touch_both).c_str(), stdout), 0;
+  if (what == "captured") return std::fputs(captured(rounds).c_str(), stdout), 0;
+  if (what == "apart") return std::fputs(apart(rounds).c_str(), stdout), 0;
+  if (what == "replaced") return std::fputs(replaced(rounds).c_str(), stdout), 0;
   return 2;
 }

@@ -73,6 +73,9 @@ FAKE CUresult cuCtxSynchronize() {
 FAKE CUresult cuDeviceGetName(char* name, int bytes, CUdevice) {
   return std::snprintf(name, bytes, "fake"), CUDA_SUCCESS;
 }
+FAKE CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute, CUdevice) {
+  return *value = 0, CUDA_SUCCESS;
+}
 FAKE CUresult cuDeviceGetPCIBusId(char*, int, CUdevice) {
   return CUDA_ERROR_INVALID_DEVICE;
 }

@@ -118,6 +118,21 @@ class Hooks(unittest.TestCase):
         self.assertEqual(summary["need_bytes"], 4 << 20, "a library's memory is not the program's need")
         self.assertGreaterEqual(summary["peak_device_bytes"], 12 << 20, "but it counts against the cap")
 
+    def test_calls_that_pass_have_their_memory_and_what_libraries_take_in_them_counts(self):
+        report = {"POOCH_REPORT": "", "POOCH_SUMMARY": os.path.join(self.folder.name, "report")}
+        _, log = self.run_scenario("library_calls", **report)
+        self.assertEqual(log.count("cuMemAlloc_v2 8388608"), 2)
+        summary = self.summary()
+        self.assertEqual((summary["ops"], summary["need_bytes"]), (0, 4 << 20))
+        self.assertGreaterEqual(summary["peak_device_bytes"], 12 << 20)
+        self.assertFalse(os.path.exists(os.path.join(self.folder.name, "report", "profile.json")))
+        os.remove(os.path.join(self.folder.name, "log"))
+        _, log = self.run_scenario("launches", **report)
+        self.assertEqual(self.summary()["ops"], 0)
+        mapped = [line for line in log[:log.index("cuLaunchKernel")] if line.startswith("cuMemMap")]
+        self.assertEqual(sum(int(line.split()[1]) for line in mapped), 4 << 20)
+        self.assertEqual(len(log) - log[::-1].index("cuLaunchKernel"), len(log), log)
+
     def test_forked_child_is_inert(self):
         _, log = self.run_scenario("fork")
         self.assertEqual(log.count("cuMemAlloc_v2 4194304"), 1)

@@ -39,22 +39,6 @@ if __name__ == "__main__":
                                          multiprocessing_context="{method}"):
         print(float(batch.sum()), batch.cuda(non_blocking=True).shape, bool(hooked.any()))
 """
-MLP = """
-import torch
-from torch import nn
-model = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(256, 256), nn.ReLU()))).cuda()
-optimizer, x = torch.optim.SGD(model.parameters(), lr=0.01), torch.randn(64, 256).cuda()
-begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-for i in range(150):
-    if i == 50:
-        begin.record()
-    optimizer.zero_grad()
-    model(x).square().mean().backward()
-    optimizer.step()
-end.record()
-torch.cuda.synchronize()
-print(begin.elapsed_time(end))
-"""
 ALLOCATORS = [{"PYTORCH_ALLOC_CONF": f"backend:{name}"} for name in ("cudaMallocAsync", "native")]
 
 
@@ -102,6 +86,17 @@ class PyTorch(unittest.TestCase):
         self.assertLessEqual(done.summary["peak_device_bytes"], 16 * GIB)
         self.assertLessEqual(done.device["peak_bytes"], 16 * GIB)
 
+    def resnet50_us(self, few, more, pooch=("--no-pooch",), env=None):
+        took = [self.program("resnet50.py", "--batch", 640, "--same-batch", "--iterations", n, pooch=pooch, env=env)
+                .device["virtual_ns"] for n in (few, more)]
+        return (took[1] - took[0]) / (more - few) / 1e3
+
+    def test_resnet50_of_batch_640_takes_16_percent_longer_under_16_gib(self):
+        in_core = self.resnet50_us(3, 6)
+        planned = self.resnet50_us(16, 22, ("--memory", "16GiB"), env={
+            "POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_BACKING": "alias"})
+        self.assertLessEqual(planned / in_core, 1.16)
+
     def test_a_small_gpt_trains_under_a_third_of_its_need(self):
         # With a vocabulary of 50304 the loss alone has a third of it all at once.
         options = ("gpt.py", "--layers", 12, "--width", 768, "--vocabulary", 8192, "--iterations", 4)
@@ -120,17 +115,28 @@ class PyTorch(unittest.TestCase):
         self.assertEqual((done.summary["plans_left"], done.summary["mismatches"]), (0, 0))
         self.assertGreater(done.summary["bytes_in"] / done.summary["planned_iterations"], need / 8, "swapped")
 
+    def mlp(self, iterations, *pooch, env=None):
+        done = run(DEVICE, [PYTHON, SOURCE / "tests/bench/torch_mlp.py", iterations], *pooch,
+                   env={"POOCH_POLICY": ""} | (env or {}))
+        self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
+        return done
+
     def test_launches_are_hardly_slower_where_everything_fits(self):
         for env in ALLOCATORS:
-            plain, ours = (float(self.code(MLP, *pooch, env=env)[0]) for pooch in (("--no-pooch",), ()))
+            plain, ours = (float(self.mlp(150, *pooch, env=env).out.split()[0]) for pooch in (("--no-pooch",), ()))
             self.assertLessEqual(ours / plain, 1.03, env)
+
+    def test_where_everything_fits_no_call_is_watched(self):
+        for env in ALLOCATORS:
+            self.assertEqual(self.mlp(60, env=env).summary["ops"], 0)
 
     def test_resnet50_is_hardly_slower_where_everything_fits(self):
         # Kernels that the software GPU does not know cost time by bytes up to the end of their memory, which pooch
         # rounds up to 2 MiB: nothing to speak of where maps are large.
         took = []
         for pooch in (("--no-pooch",), ()):
-            few, more = (self.program("resnet50.py", "--batch", 512, "--iterations", n, pooch=pooch, env=ALLOCATORS[0])
+            few, more = (self.program("resnet50.py", "--batch", 512, "--iterations", n, pooch=pooch,
+                                      env=ALLOCATORS[0] | {"POOCH_POLICY": ""})
                          for n in (3, 6))
             took.append(more.device["virtual_ns"] - few.device["virtual_ns"])
         self.assertLessEqual(took[1] / took[0], 1.01)

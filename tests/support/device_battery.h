@@ -148,6 +148,44 @@ TEST_P(DeviceBattery, AMovedHandleKeepsItsBytesAndItsOldAddressCanHaveAnother) {
   for (const PhysicalHandle handle : {first, second}) ASSERT_TRUE(device_->destroy(handle));
 }
 
+TEST_P(DeviceBattery, HandlesOfHostMemoryAreThereWhereItSaysSo) {
+  const auto made = device_->create_host(2 * page);
+  if (!device_->info()->host_handles) {
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code, ErrorCode::not_supported);
+    return;
+  }
+  ASSERT_TRUE(made) << made.error().message;
+  const PhysicalHandle on_device = *device_->create(2 * page);
+  back(base_, on_device, 2 * page);
+  std::memset(host_, 0x44, 2 * page);
+  // As an eviction goes: copied out, unmapped, and the copy mapped in its place.
+  ASSERT_TRUE(device_->copy_in(base_, host_, 2 * page, stream_));
+  ASSERT_TRUE(device_->copy_out(made->memory, base_, 2 * page, stream_));
+  finish(stream_);
+  EXPECT_EQ(std::memcmp(made->memory, host_, 2 * page), 0);
+  ASSERT_TRUE(device_->unmap(base_, 2 * page));
+  back(base_, made->handle, 2 * page);
+  std::memset(made->memory, 0x55, page);  // by the processor
+  std::memset(host_, 0x66, page);
+  ASSERT_TRUE(device_->copy_in(base_ + page, host_, page, stream_));  // by the device, at its own address
+  ASSERT_TRUE(device_->copy_out(host_ + 2 * page, base_, 2 * page, stream_));
+  finish(stream_);
+  EXPECT_EQ(made->memory[page], std::byte{0x66});
+  EXPECT_EQ(host_[2 * page], std::byte{0x55});
+  EXPECT_EQ(host_[4 * page - 1], std::byte{0x66});
+  // And back.
+  ASSERT_TRUE(device_->unmap(base_, 2 * page));
+  back(base_, on_device, 2 * page);
+  ASSERT_TRUE(device_->copy_in(base_, made->memory, 2 * page, stream_));
+  ASSERT_TRUE(device_->copy_out(host_ + 2 * page, base_, 2 * page, stream_));
+  finish(stream_);
+  EXPECT_EQ(std::memcmp(host_ + 2 * page, made->memory, 2 * page), 0);
+  ASSERT_TRUE(device_->unmap(base_, 2 * page));
+  EXPECT_TRUE(device_->destroy(on_device));
+  EXPECT_TRUE(device_->destroy_host(*made, 2 * page));
+}
+
 TEST_P(DeviceBattery, RefusesToUnmapAPartOfAMapping) {
   const PhysicalHandle handle = *device_->create(2 * page);
   back(base_, handle, 2 * page);

@@ -13,6 +13,7 @@ enum class Fault : std::uint8_t {
   lost_wait,       // the n-th wait of a stream for an event never reaches the driver
   early_free,      // the n-th host wait returns at once, so memory moves while work still uses it
   double_mapping,  // the n-th new handle is one that is in use already
+  lost_drain,      // the n-th wait for everything returns at once
   hasty_reuse,     // the n-th question whether an event has finished is answered with yes, whatever the truth
   shared_slot,     // the n-th copy to the host lands in the buffer that the latest copy from the host still
                    // reads
@@ -42,6 +43,10 @@ class FaultyDevice final : public Device {
   Status unmap(Address at, std::uint64_t bytes) override { return inner_.unmap(at, bytes); }
   Result<std::byte*> host_allocate(std::uint64_t bytes) override { return inner_.host_allocate(bytes); }
   Status host_free(std::byte* memory) override { return inner_.host_free(memory); }
+  Result<HostHandle> create_host(std::uint64_t bytes) override { return inner_.create_host(bytes); }
+  Status destroy_host(const HostHandle& made, std::uint64_t bytes) override {
+    return inner_.destroy_host(made, bytes);
+  }
   Result<StreamHandle> create_stream() override { return inner_.create_stream(); }
   Status destroy_stream(StreamHandle stream) override { return inner_.destroy_stream(stream); }
   Result<EventHandle> create_event() override { return inner_.create_event(); }
@@ -59,7 +64,9 @@ class FaultyDevice final : public Device {
   Status synchronize(EventHandle event) override {
     return strikes(Fault::early_free) ? Status(Done{}) : inner_.synchronize(event);
   }
-  Status synchronize_all() override { return inner_.synchronize_all(); }
+  Status synchronize_all() override {
+    return strikes(Fault::lost_drain) ? Status(Done{}) : inner_.synchronize_all();
+  }
   Result<bool> capturing(StreamHandle stream) override { return inner_.capturing(stream); }
   Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override {
     const bool shared = bytes == last_in_bytes_ && strikes(Fault::shared_slot);

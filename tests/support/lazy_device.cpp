@@ -56,8 +56,11 @@ std::byte* LazyDevice::translate(Address at, std::uint64_t bytes) {
   auto after = mappings_.upper_bound(at);
   if (after != mappings_.begin()) {
     const auto& [base, mapping] = *std::prev(after);
-    if (at - base + bytes <= mapping.bytes && mapping.accessible)
-      return physical_.at(mapping.handle).bytes.data() + (at - base);
+    if (at - base + bytes <= mapping.bytes && mapping.accessible) {
+      Physical& physical = physical_.at(mapping.handle);
+      landed_accesses_ += physical.on_host ? 1 : 0;
+      return physical.bytes.data() + (at - base);
+    }
   }
   (void)complain(fmt::format("illegal access to {} bytes at {:#x}", bytes, raw(at)));
   return nullptr;
@@ -145,7 +148,8 @@ Status LazyDevice::unmap(Address at, std::uint64_t bytes) {
   for (Address next = at; next < end; next = next + last++->second.bytes)
     if (last == mappings_.end() || last->first != next || next + last->second.bytes > end)
       return complain("unmap of a part of a mapping");
-  if (one_by_one_ && std::distance(first, last) > 1) return Error{ErrorCode::internal, "one mapping at a time"};
+  if (one_by_one_ && std::distance(first, last) > 1)
+    return Error{ErrorCode::internal, "one mapping at a time"};
   ++unmaps_;
   for (auto each = first; each != last; ++each) --physical_.at(each->second.handle).mappings;
   mappings_.erase(first, last);
@@ -163,6 +167,24 @@ Result<std::byte*> LazyDevice::host_allocate(std::uint64_t bytes) {
 Status LazyDevice::host_free(std::byte* memory) {
   const Lock lock(mutex_);
   host_.erase(memory);
+  return Done{};
+}
+
+Result<HostHandle> LazyDevice::create_host(std::uint64_t bytes) {
+  const Lock lock(mutex_);
+  const PhysicalHandle handle{next_++};
+  Physical& made = physical_[handle];
+  made.bytes.assign(bytes, std::byte{0xCC});
+  made.on_host = true;
+  return HostHandle{handle, made.bytes.data()};
+}
+
+Status LazyDevice::destroy_host(const HostHandle& made, std::uint64_t /*bytes*/) {
+  const Lock lock(mutex_);
+  const auto found = physical_.find(made.handle);
+  if (found == physical_.end()) return complain("destroy of an unknown handle");
+  if (found->second.mappings > 0) return complain("destroy of a mapped handle");
+  physical_.erase(found);
   return Done{};
 }
 

@@ -33,7 +33,8 @@ class LazyDevice : public Device {
   const std::vector<std::string>& complaints() const { return complaints_; }
   std::uint64_t created_bytes() const { return created_; }
   std::uint64_t peak_bytes() const { return peak_; }
-  std::uint64_t waits() const { return waits_; }  // calls of wait()
+  std::uint64_t waits() const { return waits_; }                      // calls of wait()
+  std::uint64_t landed_accesses() const { return landed_accesses_; }  // translations into host memory
   std::uint64_t unmaps() const { return unmaps_; }
   // A driver that takes no more than one mapping per call.
   void unmap_one_by_one() { one_by_one_ = true; }
@@ -42,7 +43,7 @@ class LazyDevice : public Device {
   Result<std::uint64_t> free_bytes() override;
   // Memory that somebody took besides, as a driver does for what it packs loosely.
   void take_outside(std::uint64_t bytes);
-  Result<DeviceInfo> info() override { return DeviceInfo{"lazy", memory_, 2 * MiB, -1}; }
+  Result<DeviceInfo> info() override { return DeviceInfo{"lazy", memory_, 2 * MiB, -1, true}; }
   Result<Address> reserve(std::uint64_t bytes) override;
   Status release(Address /*base*/, std::uint64_t /*bytes*/) override { return Done{}; }
   Result<PhysicalHandle> create(std::uint64_t bytes) override;
@@ -52,6 +53,8 @@ class LazyDevice : public Device {
   Status unmap(Address at, std::uint64_t bytes) override;
   Result<std::byte*> host_allocate(std::uint64_t bytes) override;
   Status host_free(std::byte* memory) override;
+  Result<HostHandle> create_host(std::uint64_t bytes) override;
+  Status destroy_host(const HostHandle& made, std::uint64_t bytes) override;
   Result<StreamHandle> create_stream() override;
   Status destroy_stream(StreamHandle /*stream*/) override { return Done{}; }
   Result<EventHandle> create_event() override;
@@ -85,6 +88,7 @@ class LazyDevice : public Device {
   struct Physical {
     std::vector<std::byte> bytes;
     int mappings = 0;
+    bool on_host = false;
   };
 
   bool step();  // runs one task that may run; false if there is none
@@ -105,7 +109,7 @@ class LazyDevice : public Device {
   std::map<PhysicalHandle, Physical> physical_;
   std::map<std::byte*, std::vector<std::byte>> host_;
   bool one_by_one_ = false;
-  std::uint64_t unmaps_ = 0, created_ = 0, peak_ = 0, waits_ = 0, outside_ = 0;
+  std::uint64_t landed_accesses_ = 0, unmaps_ = 0, created_ = 0, peak_ = 0, waits_ = 0, outside_ = 0;
   std::vector<std::string> complaints_;
 };
 

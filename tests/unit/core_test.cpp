@@ -73,6 +73,14 @@ TEST(Config, DefaultsToDemandAndWarnings) {
   EXPECT_FALSE(config->memory_cap);
 }
 
+TEST(Config, CallsAreWatchedFromTheStartForWhoeverAsksForOps) {
+  EXPECT_FALSE(config_of({})->watch_from_start);
+  EXPECT_FALSE(config_of({{"POOCH_MEMORY_CAP", "1GiB"}, {"POOCH_SUMMARY", "folder"}})->watch_from_start);
+  for (const char* variable : {"POOCH_PLAN", "POOCH_REPORT", "POOCH_RECORD", "POOCH_TRACE"})
+    EXPECT_TRUE(config_of({{variable, "file"}})->watch_from_start) << variable;
+  EXPECT_TRUE(config_of({{"POOCH_POLICY", "hybrid"}})->watch_from_start);
+}
+
 TEST(Config, BadValuesNameVariableValueAndWhatIsAccepted) {
   const auto policy = config_of({{"POOCH_POLICY", "magic"}});
   ASSERT_FALSE(policy);

@@ -212,5 +212,25 @@ TEST_F(PrefetchWaitsTest, KeepNoEvents) {
   EXPECT_EQ(device_.events(), 0u);
 }
 
+// Gradients: made by op 8, gone when op 3 of the next iteration is about to be computed.
+TEST(ScriptLife, WhatOutlivesAnIterationIsStillThereAtTheBeginningOfTheNext) {
+  KnownPhase known = chain();
+  PhaseProfile& phase = known.profile;
+  const auto made = static_cast<std::uint32_t>(phase.buffers.size());
+  phase.buffers.push_back({4 * MiB, true, 8, outside});
+  phase.buffers.push_back({4 * MiB, true, outside, 3});
+  phase.buffers.push_back({6 * MiB, true, outside, 5});  // another's
+  phase.versions.push_back({made, 0, 4 * MiB, 8, {}, Role::gradient});
+  phase.ops[8].writes.push_back(static_cast<std::uint32_t>(phase.versions.size() - 1));
+  known.operands[8].push_back(made);
+  const ScriptLife life = at_need(known, 0).life(made);
+  EXPECT_TRUE(life.lasts);
+  EXPECT_EQ(life.from, 0);
+  EXPECT_EQ(life.away, 3);
+  EXPECT_EQ(life.back, 8);
+  EXPECT_EQ(life.to, ops - 1);
+  EXPECT_EQ(life.moved, 4 * MiB);
+}
+
 }  // namespace
 }  // namespace pooch::runtime

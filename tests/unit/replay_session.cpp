@@ -105,6 +105,12 @@ MemoryInfo Session::memory_info() const {
   return {0, 0};
 }
 
+bool Session::lets_pass() {
+  return false;
+}
+void Session::passed() {}
+void Session::watch() {}
+
 int Session::submit(const Call& call, FunctionRef<int()> launch, int) {
   using namespace replay_test;
   KeptOp op;

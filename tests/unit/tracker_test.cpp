@@ -14,7 +14,7 @@ TEST(Allocations, NeedIsThePeakOfWhatIsAliveAtOnce) {
   allocations.add(Address{100}, 50, true, true);
   allocations.add(Address{200}, 30, false, true);
   allocations.add(Address{300}, 1000, false, /*by_program=*/false);
-  allocations.remove(Address{100});
+  allocations.take(Address{100});
   allocations.add(Address{100}, 10, true, true);
   EXPECT_EQ(allocations.need_bytes(), 80u);
   EXPECT_EQ(allocations.need_managed_bytes(), 50u);
@@ -26,7 +26,7 @@ TEST(Allocations, FindTheOneThatContainsAnAddress) {
   EXPECT_EQ(allocations.containing(Address{149})->base, Address{100});
   EXPECT_EQ(allocations.containing(Address{150}), nullptr);
   EXPECT_EQ(allocations.containing(Address{99}), nullptr);
-  EXPECT_FALSE(allocations.remove(Address{101}));
+  EXPECT_FALSE(allocations.take(Address{101}));
 }
 
 // Every byte's producer, kept the obvious way.

@@ -1,0 +1,63 @@
+// From when on calls are watched, and what is made of the memory that they used before.
+//
+// Far from short of memory nothing that calls do needs to be known, so they pass. Then every allocation has
+// its memory from the start, nothing leaves the device, and a free keeps its order by the stream that it is
+// given or by waiting for everything.
+#include "core/log.h"
+#include "runtime/host_wait.h"
+#include "runtime/session_impl.h"
+
+namespace pooch::runtime {
+
+bool Session::lets_pass() {
+  return impl_->watch.lets_pass();
+}
+
+void Session::passed() {
+  impl_->watch.passed();
+}
+
+void Session::watch() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->begin_watch();
+}
+
+// Would `more` bring memory so near to being short that what calls do should be known by then?
+bool Session::Impl::nearly_short(std::uint64_t more) const {
+  return occupied() + more > limits.cap / 2;
+}
+
+// The mutex is held while the host waits, this once: whoever comes meanwhile must find all of it done.
+// Nothing that is waited for can need it: work that waits for the program is watched beforehand.
+void Session::Impl::begin_watch() {
+  if (watch.on()) return;
+  watch.begin();
+  if (const auto idle = device.synchronize_all(); !idle)
+    report_failure("waiting for the device", idle.error());
+  tracker.watch();
+  tracker.allocations().each([](const tracker::Allocation& one) {
+    if (one.backing == nullptr) return;
+    for (Chunk& chunk : static_cast<Range*>(one.backing)->chunks) chunk.live = chunk.occupied > 0;
+  });
+  find_tables();
+  log::info("calls are watched from now on: {} in use, the cap is {}", format_bytes(occupied()),
+            format_bytes(limits.cap));
+}
+
+// Where it cannot be had, the allocation gets it at its first use, like all that come later.
+void Session::Impl::back_at_once(Range& range, std::optional<StreamHandle> stream,
+                                 std::unique_lock<std::mutex>& lock) {
+  const ThreadsWork work;
+  std::vector<ChunkUse>& uses = (*work).uses;
+  uses.clear();
+  Marks before;
+  for (Chunk& chunk : range.chunks) {
+    uses.push_back({&chunk, /*needs_content=*/false, /*changes=*/true});
+    before.add(chunk.before);
+  }
+  Status ready = residency->make_resident(uses);
+  if (ready) ready = stream ? order.follow(order.index(*stream), before) : await(device, order, before, lock);
+  if (!ready) begin_watch();
+}
+
+}  // namespace pooch::runtime
