@@ -39,6 +39,8 @@ enum class Verify : std::uint8_t { off, sample, all };
 enum class Timer : std::uint8_t { automatic, cupti, events, none };
 // Is evicted memory mapped to its copy on the host: where the program needs it, always, never.
 enum class LandingUse : std::uint8_t { automatic, on, off };
+// automatic: alias where remapping is behind its prediction.
+enum class BackingUse : std::uint8_t { automatic, remap, alias };
 enum class LogLevel : std::uint8_t { error, warn, info, debug };
 
 std::string_view name(Policy policy);
@@ -61,9 +63,9 @@ struct Config {
   std::string plan_file;                   // POOCH_PLAN, empty: plans are made or found in the cache
   std::string cache_folder;                // POOCH_CACHE, empty: the user's cache folder
   std::string planner_program;             // POOCH_PLANNER, empty: the `pooch` that came with this library
-  bool alias_backing = false;              // POOCH_BACKING: alias, not remap
-  bool wait_for_plans = false;             // POOCH_WAIT_FOR_PLANS
-  Verify verify = Verify::sample;          // POOCH_VERIFY
+  BackingUse backing = BackingUse::automatic;  // POOCH_BACKING
+  bool wait_for_plans = false;                 // POOCH_WAIT_FOR_PLANS
+  Verify verify = Verify::sample;              // POOCH_VERIFY
   LandingUse landing = LandingUse::automatic;  // POOCH_LANDING
   std::string trace_file;                      // POOCH_TRACE, empty: no timeline is written
   std::string report_folder;                   // POOCH_REPORT, empty: no profile

@@ -18,6 +18,7 @@ struct Question {
   const Problem& problem;
   Rules rules;  // cap and backing; prefetching early
   std::uint64_t seed = 0;
+  unsigned effort = 1;  // PlanRequest::effort
 };
 struct Decision {
   Choice choice;

@@ -242,17 +242,18 @@ class Hybrid {
   std::vector<Choice> improve() const {
     constexpr std::array<double, 8> heats{0.0003, 0.001, 0.003, 0.01, 0.01, 0.003, 0.001, 0.03};
     constexpr std::size_t from_best = 1, few_maps = 200;
-    const std::size_t lanes = problem_.maps.size() <= few_maps ? heats.size() : heats.size() / 2;
+    const std::size_t kinds = problem_.maps.size() <= few_maps ? heats.size() : heats.size() / 2;
+    const std::size_t lanes = kinds * question_.effort;
     // The fewer the maps, the more each one weighs.
     const double weight =
         std::max(1.0, 100 / static_cast<double>(std::max<std::size_t>(1, problem_.maps.size())));
     std::vector<Choice> improved(lanes);
     parallel_for(lanes, [&](std::size_t lane) {
-      const bool best = lane == from_best || simulations_ < few_simulations;
+      const bool best = lane % kinds == from_best || simulations_ < few_simulations;
       const Choice& start = best ? seeds_.front().decision.choice : relaxed_.choice;
       Search search(problem_, question_.rules, question_.seed * 1'000'003 + lane);
-      improved[lane] =
-          search.descend(search.anneal(start, weight * heats[lane], simulations_ * 3 / 4), simulations_ / 4);
+      improved[lane] = search.descend(
+          search.anneal(start, weight * heats[lane % kinds], simulations_ * 3 / 4), simulations_ / 4);
     });
     return improved;
   }

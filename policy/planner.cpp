@@ -158,8 +158,9 @@ Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::s
   Rules rules;
   rules.cap = request.memory;
   rules.remap = request.backing == Backing::remap;
-  Result<Plan> plan = numerics != nullptr ? plan_with_algorithms(*numerics, profile, **phase, rates, rules)
-                                          : plan_of(*policy, {*problem, rules, request.seed}, request.bound);
+  Result<Plan> plan = numerics != nullptr
+                          ? plan_with_algorithms(*numerics, profile, **phase, rates, rules)
+                          : plan_of(*policy, {*problem, rules, request.seed, request.effort}, request.bound);
   if (!plan) return plan;
   plan->in_core_ms = in_core_us(*problem) / 1e3;
   plan->phase = (*phase)->id;

@@ -28,6 +28,7 @@ struct PlanRequest {
   std::optional<double> link_out, link_in;  // bytes per second instead of what was measured
   Backing backing = Backing::alias;
   std::uint64_t seed = 0;
+  unsigned effort = 1;          // how many times as many searches as usual; most policies make none
   bool bound = true;            // computes Plan::bound_ms, which is of the program's own algorithms
   bool allow_numerics = false;  // numerics_policies() are allowed
 };

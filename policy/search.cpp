@@ -11,19 +11,26 @@ namespace {
 
 constexpr double coldest = 6e-6;  // at the end of annealing, as `heat`
 
-}  // namespace
-
-std::vector<std::vector<std::uint32_t>> groups_of(const Problem& problem) {
-  std::map<std::tuple<std::uint64_t, std::int64_t, bool, bool>, std::size_t> numbers;
-  std::vector<std::vector<std::uint32_t>> groups;
+template <typename KeyOf>
+Groups group_by(const Problem& problem, KeyOf key_of) {
+  std::map<decltype(key_of(problem.maps.front())), std::uint32_t> numbers;
+  Groups groups;
   for (std::uint32_t m = 0; m < problem.maps.size(); ++m) {
-    const MovableMap& map = problem.maps[m];
-    const auto key = std::tuple(map.bytes, std::llround(map.replay_us), map.by_convolution, map.droppable);
-    const std::size_t group = numbers.try_emplace(key, numbers.size()).first->second;
-    if (group == groups.size()) groups.emplace_back();
-    groups[group].push_back(m);
+    const auto next = static_cast<std::uint32_t>(groups.members.size());
+    const std::uint32_t group = numbers.try_emplace(key_of(problem.maps[m]), next).first->second;
+    if (group == next) groups.members.emplace_back();
+    groups.members[group].push_back(m);
+    groups.of.push_back(group);
   }
   return groups;
+}
+
+}  // namespace
+
+Groups groups_of(const Problem& problem) {
+  return group_by(problem, [](const MovableMap& map) {
+    return std::tuple(map.bytes, std::llround(map.replay_us), map.by_convolution, map.droppable);
+  });
 }
 
 Search::Search(const Problem& problem, const Rules& rules, std::uint64_t seed)
@@ -31,20 +38,8 @@ Search::Search(const Problem& problem, const Rules& rules, std::uint64_t seed)
       simulator_(problem, rules),
       price_(problem, rules),
       random_(seed),
-      groups_(groups_of(problem)),
-      group_of_(problem.maps.size()) {
-  for (std::uint32_t g = 0; g < groups_.size(); ++g) {
-    for (const std::uint32_t m : groups_[g]) group_of_[m] = g;
-  }
-  std::map<std::uint64_t, std::uint32_t> sizes;
-  for (std::uint32_t m = 0; m < problem.maps.size(); ++m) {
-    const std::uint32_t size =
-        sizes.try_emplace(problem.maps[m].bytes, static_cast<std::uint32_t>(sizes.size())).first->second;
-    if (size == of_size_.size()) of_size_.emplace_back();
-    of_size_[size].push_back(m);
-    size_of_.push_back(size);
-  }
-}
+      alike_(groups_of(problem)),
+      of_size_(group_by(problem, [](const MovableMap& map) { return map.bytes; })) {}
 
 // Mostly a map nearby: maps of one block depend on each other.
 std::size_t Search::neighbour(std::size_t map) {
@@ -68,7 +63,7 @@ bool Search::change(Choice& choice, std::size_t map, Class to, double progress) 
 
 // A run of maps that play the same role in successive blocks.
 void Search::change_group(Choice& choice, std::size_t map, Class to) {
-  const auto& group = groups_[group_of_[map]];
+  const auto& group = alike_.members[alike_.of[map]];
   const std::size_t first = below(group.size()), count = 1 + below(group.size() - first);
   for (std::size_t i = first; i < first + count; ++i) {
     choice.of[group[i]] = to == Class::recompute && !problem_.maps[group[i]].droppable ? Class::swap : to;
@@ -78,7 +73,7 @@ void Search::change_group(Choice& choice, std::size_t map, Class to) {
 
 // Equal in size, so memory and links stay about as they are.
 bool Search::exchange(Choice& choice, std::size_t map) {
-  const auto& alike = of_size_[size_of_[map]];
+  const auto& alike = of_size_.members[of_size_.of[map]];
   const std::size_t other = alike[below(alike.size())];
   if (choice.of[map] == choice.of[other]) return false;
   if (choice.of[map] == Class::recompute && !problem_.maps[other].droppable) return false;

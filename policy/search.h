@@ -31,8 +31,12 @@ class Price {
   double per_excess_byte_;
 };
 
-// Maps of identical blocks: equal sizes and replays. Each group in the order of the problem's maps.
-std::vector<std::vector<std::uint32_t>> groups_of(const Problem& problem);
+struct Groups {
+  std::vector<std::vector<std::uint32_t>> members;  // each in the order of the problem's maps
+  std::vector<std::uint32_t> of;                    // by map
+};
+// Maps of identical blocks: equal sizes and replays.
+Groups groups_of(const Problem& problem);
 
 class Search {
  public:
@@ -57,10 +61,8 @@ class Search {
   Simulator simulator_;
   Price price_;
   std::mt19937_64 random_;  // its output is the same everywhere; distributions are not
-  std::vector<std::vector<std::uint32_t>> groups_;  // maps of identical blocks
-  std::vector<std::uint32_t> group_of_;
-  std::vector<std::vector<std::uint32_t>> of_size_;  // maps of equal bytes
-  std::vector<std::uint32_t> size_of_;
+  Groups alike_;            // maps of identical blocks
+  Groups of_size_;          // maps of equal bytes
 };
 
 }  // namespace pooch::policy

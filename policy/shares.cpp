@@ -10,7 +10,10 @@ constexpr double coarsest = 0.5, finest = 1.0 / 128;
 }  // namespace
 
 ShareSearch::ShareSearch(const Problem& problem, const Rules& rules, std::size_t stretches)
-    : problem_(problem), simulator_(problem, rules), price_(problem, rules), groups_(groups_of(problem)) {
+    : problem_(problem),
+      simulator_(problem, rules),
+      price_(problem, rules),
+      groups_(groups_of(problem).members) {
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const std::size_t n = groups_[g].size(), count = std::clamp<std::size_t>(n / 4, 1, stretches);
     group_starts_.push_back(stretches_.size());

@@ -31,6 +31,7 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
   if (place.script != nullptr) replaced_.push_back(std::move(place.script));
   place = std::move(adopted);
   if (watched_ == phase) give_up_watch();
+  clock_.forget(phase);
   return prepare_verification(taken, lock);
 }
 

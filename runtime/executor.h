@@ -88,6 +88,11 @@ class Executor {
   // less. Once per plan; else 0.
   std::uint64_t take_shortfall(tracker::PhaseIndex phase);
 
+  // Of an iteration, once what it shows changes its plan no more, in milliseconds; empty: not known yet.
+  std::optional<double> steady_ms(tracker::PhaseIndex phase);
+  // Is a layout of any use, as far as is known?
+  bool may_alias() const;
+
   // An op is about to be launched in `stream`: does what comes before it. Its position where a plan is
   // followed. May release `lock` and take it again. Error: content that the op may need cannot be made again;
   // the op must not run.

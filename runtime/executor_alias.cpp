@@ -46,8 +46,12 @@ Status Executor::settle_mappings(const Script* wanted, std::unique_lock<std::mut
   return Done{};
 }
 
+bool Executor::may_alias() const {
+  return alias_.built() || (counts_.aliased < most_attempts && parts_.residency.landing() == nullptr);
+}
+
 Status Executor::build_alias(std::unique_lock<std::mutex>& lock) {
-  if (counts_.aliased >= most_attempts || parts_.residency.landing() != nullptr) return Done{};
+  if (!may_alias()) return Done{};
   const tracker::StepIndex steps = parts_.tracker.steps();
   if (!idle(lock)) return Done{};
   if (parts_.tracker.steps() != steps) return Done{};
@@ -63,11 +67,13 @@ Status Executor::build_alias(std::unique_lock<std::mutex>& lock) {
   if (!built)
     if (const auto closed = close_slots(); !closed) return closed;
   if (built) {
+    for (const auto& [phase, adopted] : scripts_) clock_.forget(phase);
     log::info("alias mode: {} chunks in {} pieces of memory", alias_.chunks(), alias_.frames());
     return Done{};
   }
   log::info("no alias mode: {}", built.error().message);
-  for (auto& [phase, adopted] : scripts_) adopted.alias = false, adopted.shortfall = alias_.shortfall();
+  const std::uint64_t shortfall = opened ? alias_.shortfall() : 0;
+  for (auto& [phase, adopted] : scripts_) adopted.alias = false, adopted.shortfall = shortfall;
   return built.error().code == ErrorCode::out_of_memory ? Status(Done{}) : built;
 }
 

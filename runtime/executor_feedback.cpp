@@ -33,6 +33,15 @@ bool Executor::learn(tracker::PhaseIndex phase) {
   return true;
 }
 
+std::optional<double> Executor::steady_ms(tracker::PhaseIndex phase) {
+  constexpr std::size_t enough = 5;
+  const auto found = scripts_.find(phase);
+  if (found == scripts_.end()) return std::nullopt;
+  const Adopted& adopted = found->second;
+  if (adopted.alias ? !alias_.built() : !adopted.feedback.ended()) return std::nullopt;
+  return clock_.median_ms(phase, enough);
+}
+
 // An iteration that follows a plan from its first op on begins. Those that prove what is made again are not
 // like others; in alias mode prefetches belong to the layout.
 void Executor::begin_watch(tracker::PhaseIndex phase, Adopted& adopted, StreamHandle stream) {

@@ -69,10 +69,10 @@ void IterationClock::forget(tracker::PhaseIndex phase) {
   ms_.erase(phase);
 }
 
-std::optional<double> IterationClock::median_ms(tracker::PhaseIndex phase) {
+std::optional<double> IterationClock::median_ms(tracker::PhaseIndex phase, std::size_t least) {
   collect();
   const auto found = ms_.find(phase);
-  if (found == ms_.end() || found->second.empty()) return std::nullopt;
+  if (found == ms_.end() || found->second.size() < std::max<std::size_t>(least, 1)) return std::nullopt;
   std::vector<double> sorted(found->second.begin(), found->second.end());
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());

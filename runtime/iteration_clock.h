@@ -28,8 +28,8 @@ class IterationClock {
   // What runs now is no iteration that counts.
   void interrupt() { open_ = chained_ = false; }
 
-  // Of the latest ones, in milliseconds; empty: none was measured.
-  std::optional<double> median_ms(tracker::PhaseIndex phase);
+  // Of the latest ones, in milliseconds; empty: fewer than `least` were measured.
+  std::optional<double> median_ms(tracker::PhaseIndex phase, std::size_t least = 1);
   // From now on its iterations are others; those before do not count.
   void forget(tracker::PhaseIndex phase);
 

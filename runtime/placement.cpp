@@ -17,6 +17,7 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
                         std::vector<ChunkUse>& uses, std::unique_lock<std::mutex>& lock) {
   std::string exhausted;
   bool in_pieces = false;  // the host has no room for all that would have to go at once
+  bool ahead = true;       // what leaves is worth waiting for
   for (;;) {
     // A host wait lets other threads in: what was gathered before it no longer holds.
     const std::uint64_t gathering = ++clock_;
@@ -55,10 +56,11 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
                    fmt::format("{} needs {} at once: the smallest cap that works is {} ({} MiB); it is {}",
                                what, format_bytes(together), format_bytes(together + pool_.outside()),
                                (together + pool_.outside()) / MiB, format_bytes(limits_.cap))};
-    if (!in_pieces) {
-      const auto ahead = place_ahead(uses, missing, lock);
-      if (!ahead) return ahead.error();
-      if (*ahead) continue;
+    if (ahead && pool_.available() + departures_.bytes() >= missing) {
+      const auto came = place_ahead(uses, lock);
+      if (!came) return came.error();
+      ahead = *came;
+      continue;  // less is missing now, even where nothing more comes
     }
     if (const auto room = free_memory(missing, gathering, lock); !room) {
       if (room.error().code == ErrorCode::out_of_memory && pool_.give_up_reserved()) continue;
@@ -70,10 +72,8 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
 }
 
 // Memory for all of it is on its way: what has come already is mapped while the host waits for more, so that
-// little is left to be done when the last of it comes. False: that is not so.
-Result<bool> Placement::place_ahead(const std::vector<ChunkUse>& uses, std::uint64_t missing,
-                                    std::unique_lock<std::mutex>& lock) {
-  if (pool_.available() + departures_.bytes() < missing) return false;
+// little is left to be done when the last of it comes. False: no more comes for now.
+Result<bool> Placement::place_ahead(const std::vector<ChunkUse>& uses, std::unique_lock<std::mutex>& lock) {
   const auto next = residency_.make_resident_ahead(uses);
   if (!next && next.error().code == ErrorCode::out_of_memory) return false;
   if (!next) return next.error();

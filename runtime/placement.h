@@ -48,8 +48,7 @@ class Placement {
 
  private:
   Error refusal(std::string_view what, const std::string& why) const;
-  Result<bool> place_ahead(const std::vector<ChunkUse>& uses, std::uint64_t missing,
-                           std::unique_lock<std::mutex>& lock);
+  Result<bool> place_ahead(const std::vector<ChunkUse>& uses, std::unique_lock<std::mutex>& lock);
   Status free_memory(std::uint64_t bytes, std::uint64_t gathering, std::unique_lock<std::mutex>& lock);
 
   const Limits& limits_;

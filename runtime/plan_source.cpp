@@ -162,7 +162,7 @@ bool PlanSource::request(const std::string& phase, const std::function<Profile()
   const auto [at, is_new] = entries_.try_emplace(phase);
   if (!is_new) return false;
   Entry& entry = at->second;
-  entry.identity = {phase, wish.structure,      target_.device, std::string(name(policy_)), target_.backing,
+  entry.identity = {phase, wish.structure,      target_.device, std::string(name(policy_)), wish.backing,
                     cap,   target_.host_budget, version_};
   entry.provisional = wish.provisional;
   entry.optional = wish.optional;
@@ -174,7 +174,7 @@ bool PlanSource::request(const std::string& phase, const std::function<Profile()
     warn_once("no planner", fmt::format("no plans can be made: {}", no_planner_));
     return false;
   }
-  auto work = start_planner(phase, profile(), cap);
+  auto work = start_planner(entry.identity, profile(), wish.effort);
   if (work)
     entry.work.emplace(std::move(*work));
   else
@@ -215,16 +215,17 @@ Result<std::string> PlanSource::write_profile(const Profile& profile) const {
   return refused("the profile cannot be written: " + why);
 }
 
-Result<PlanSource::Work> PlanSource::start_planner(const std::string& phase, const Profile& profile,
-                                                   std::uint64_t cap) {
+Result<PlanSource::Work> PlanSource::start_planner(const PlanIdentity& identity, const Profile& profile,
+                                                   unsigned effort) {
   const auto folder = write_profile(profile);
   if (!folder) return folder.error();
-  const DetachedCommand command{{planner_, "plan", *folder + profile_name, "--phase", phase, "--policy",
-                                 std::string(name(policy_)), "--memory", std::to_string(cap), "--backing",
-                                 std::string(name(target_.backing)), "-o", *folder + plan_name},
-                                environment_,
-                                limits_.seconds};
-  log::info("phase {}: {} makes a plan", phase, planner_);
+  const DetachedCommand command{
+      {planner_, "plan", *folder + profile_name, "--phase", identity.phase, "--policy", identity.policy,
+       "--memory", std::to_string(identity.cap), "--backing", std::string(name(identity.backing)), "--effort",
+       std::to_string(effort), "-o", *folder + plan_name},
+      environment_,
+      limits_.seconds};
+  log::info("phase {}: {} makes a plan", identity.phase, planner_);
   const auto begun = std::chrono::steady_clock::now();
   auto process = DetachedProcess::start(command);
   if (!process) {

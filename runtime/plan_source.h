@@ -33,7 +33,6 @@ struct PlanTarget {
   std::string device;             // as in the profile
   std::uint64_t cap = 0;          // bytes of device memory that a plan may use
   std::uint64_t host_budget = 0;  // bytes
-  Backing backing = Backing::alias;
 };
 
 class PlanSource {
@@ -54,10 +53,12 @@ class PlanSource {
 
   struct Wish {
     std::string structure = {};  // structure_of(phase): plans for another one are of no use; empty: all are
-    std::uint64_t reserve = 0;   // bytes that the plan must leave alone beside the cap's rest
-    bool fresh = false;          // plans in the cache are outdated
-    bool provisional = false;    // the plan is none for the cache
-    bool optional = false;       // the phase has a plan: no loss if this one cannot be had
+    Backing backing = Backing::alias;
+    std::uint64_t reserve = 0;  // bytes that the plan must leave alone beside the cap's rest
+    bool fresh = false;         // plans in the cache are outdated
+    bool provisional = false;   // the plan is none for the cache
+    bool optional = false;      // the phase has a plan: no loss if this one cannot be had
+    unsigned effort = 1;        // PlanRequest::effort
   };
   // A phase is known: looks for its plan. `profile` is asked only where a planner must work; then the answer
   // is true. Never waits; further requests for the same phase do nothing.
@@ -89,7 +90,7 @@ class PlanSource {
   PlanSource(const Config& config, PlanTarget target, Limits limits);
   Status read_plan_file(const std::string& path);
   std::optional<Plan> find_cached(const PlanIdentity& identity) const;
-  Result<Work> start_planner(const std::string& phase, const Profile& profile, std::uint64_t cap);
+  Result<Work> start_planner(const PlanIdentity& identity, const Profile& profile, unsigned effort);
   Result<std::string> write_profile(const Profile& profile) const;
   void advance(const std::string& phase, Entry& entry);
   Result<Plan> result_of(const PlanIdentity& identity, const Work& work) const;

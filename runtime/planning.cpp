@@ -6,6 +6,12 @@
 #include "core/log.h"
 
 namespace pooch::runtime {
+namespace {
+
+// There is a plan that is followed meanwhile, so a search may take longer: it ends 0.2 to 0.4 % better.
+constexpr unsigned patient = 8;
+
+}  // namespace
 
 bool Planning::wants_to_act() const {
   const auto where = tracker_.iterations().where();
@@ -36,18 +42,23 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
                    std::unique_lock<std::mutex>& lock) {
   const std::string id = known.profile.id;
   State& state = states_[phase];
+  if (!state.backing) state.backing = backing_ == BackingUse::alias ? Backing::alias : Backing::remap;
   retry_layout(phase, state);
+  choose_backing(phase, state, id);
   if (state.basis.revision != 0 && state.basis.revision != known.revision) reconsider(phase, state, known);
   if (state.outdated && !source_->pending(id)) renew(state, id);
   if (state.settled) return;
   if (state.basis.revision == 0) {
     state.basis = {known.revision, structure_of(known.profile), {}, 0};
+    const std::uint64_t loss = *state.backing == Backing::alias ? layout_loss_ : 0;
     const bool made_for_it = source_->request(id, profile,
                                               {.structure = state.basis.structure,
-                                               .reserve = state.reserve,
+                                               .backing = *state.backing,
+                                               .reserve = state.reserve + loss,
                                                .fresh = state.fresh,
                                                .provisional = known.profile.measured == 0,
-                                               .optional = state.reserve > 0});
+                                               .optional = tries_alias(state),
+                                               .effort = tries_alias(state) ? patient : 1});
     if (made_for_it)
       for (const ProfileOp& op : known.profile.ops) state.basis.us.push_back(op.us + op.gap_us);
   }
@@ -57,7 +68,7 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   if (plan) return adopt(phase, state, std::move(*plan), known, out_us_per_byte, lock);
   if (source_->pending(id)) return;
   state.settled = true;
-  if (state.reserve > 0) give_up_alias(state);
+  if (tries_alias(state)) give_up_alias(state);
 }
 
 void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
@@ -65,9 +76,10 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   constexpr double worth_it = 1.05;
   const std::string id = known.profile.id;  // `known` may change while the lock is released
   state.settled = true;
-  if (state.reserve == 0) state.full_ms = plan.predicted_ms;
+  if (!tries_alias(state)) state.full_ms = plan.predicted_ms;
   if (state.basis.us.empty()) state.basis.in_core_ms = plan.in_core_ms;
-  if (plan.predicted_ms > state.full_ms * worth_it) return give_up_alias(state);
+  const double most_ms = state.remapped_ms > 0 ? state.remapped_ms : state.full_ms * worth_it;
+  if (tries_alias(state) && plan.predicted_ms > most_ms) return give_up_alias(state);
   if (state.remaps) plan.backing = Backing::remap;
   if (const auto adopted = executor_.adopt(phase, plan, known, out_us_per_byte, lock); !adopted)
     return log::warn("{}; phase {} goes on without it", adopted.error().message, id);
@@ -119,10 +131,34 @@ void Planning::retry_layout(tracker::PhaseIndex phase, State& state) {
   state.outdated = true;
 }
 
-void Planning::give_up_alias(State& state) {
-  state.outdated = state.reserve > 0;  // the plan with all memory is the better one
+void Planning::give_up_alias(State& state) const {
+  state.outdated = tries_alias(state);  // the first plan is the better one
   state.reserve = 0;
   state.remaps = true;
+  if (backing_ == BackingUse::automatic) state.backing = Backing::remap;
+}
+
+bool Planning::tries_alias(const State& state) const {
+  return state.reserve > 0 || (backing_ == BackingUse::automatic && *state.backing == Backing::alias);
+}
+
+// Remapping that is behind its prediction, where ops are shorter than the mapping of what they need, makes
+// room for alias mode, and is back where that is no faster. A layout is of no use where phases take turns
+// that differ in what they need.
+void Planning::choose_backing(tracker::PhaseIndex phase, State& state, const std::string& id) {
+  constexpr double behind = 1.005;
+  if (backing_ != BackingUse::automatic || state.remaps || !state.settled || state.outdated) return;
+  const auto now_ms = executor_.steady_ms(phase);
+  if (*state.backing == Backing::alias) {
+    if (executor_.may_alias() && !(now_ms && *now_ms > state.remapped_ms)) return;
+    log::info("phase {}: alias mode is no faster", id);
+    return give_up_alias(state);
+  }
+  if (!now_ms || *now_ms <= state.full_ms * behind || states_.size() > 1 || !executor_.may_alias()) return;
+  log::info("phase {}: {:.1f} ms, {:.1f} predicted: alias mode is tried", id, *now_ms, state.full_ms);
+  state.remapped_ms = *now_ms;
+  state.backing = Backing::alias;
+  state.outdated = true;
 }
 
 }  // namespace pooch::runtime

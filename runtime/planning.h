@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config.h"
 #include "core/profile.h"
 #include "runtime/executor.h"
 #include "runtime/plan_source.h"
@@ -24,11 +25,13 @@ namespace pooch::runtime {
 
 class Planning {
  public:
-  // `wait`: plans are waited for, so that they are adopted at the same iteration in every run.
-  Planning(std::unique_ptr<PlanSource> source, bool wait, Executor& executor, Profiler& profiler,
-           const tracker::Tracker& tracker)
+  // `layout_loss`: bytes that a layout is likely to lack.
+  Planning(std::unique_ptr<PlanSource> source, const Config& config, std::uint64_t layout_loss,
+           Executor& executor, Profiler& profiler, const tracker::Tracker& tracker)
       : source_(std::move(source)),
-        wait_(wait),
+        wait_(config.wait_for_plans),
+        backing_(config.backing),
+        layout_loss_(layout_loss),
         executor_(executor),
         profiler_(profiler),
         tracker_(tracker) {}
@@ -58,25 +61,33 @@ class Planning {
     bool outdated = false;  // the plan that is being made is for what no longer holds
     bool fresh = false;     // plans in the cache are older than the times
     // Alias mode: a plan that cannot be laid out is followed by remapping while plans for less memory are
-    // tried; where none is good enough, the first one stays.
-    std::uint64_t reserve = 0;  // bytes that its plan leaves alone
-    int layouts = 0;            // that could not be made
-    bool remaps = false;        // given up
-    double full_ms = 0;         // predicted by the plan without a reserve
+    // tried; where none is good enough, the first one stays. With BackingUse::automatic remapping comes
+    // first, and alias mode has to be faster than that was.
+    std::optional<Backing> backing;  // for which plans are made; empty: not decided yet
+    std::uint64_t reserve = 0;       // bytes that its plan leaves alone
+    int layouts = 0;                 // that could not be made
+    bool remaps = false;             // alias mode is given up
+    double full_ms = 0;              // predicted by the first plan
+    double remapped_ms = 0;          // what it took by remapping; 0: not known
   };
 
   void act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
            double out_us_per_byte, std::unique_lock<std::mutex>& lock);
   void reconsider(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
+  // A plan that is no more than a try: the phase has another one.
+  bool tries_alias(const State& state) const;
+  void choose_backing(tracker::PhaseIndex phase, State& state, const std::string& id);
   void retry_layout(tracker::PhaseIndex phase, State& state);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, std::unique_lock<std::mutex>& lock);
-  static void give_up_alias(State& state);
+  void give_up_alias(State& state) const;
   void renew(State& state, const std::string& id);
   static bool differs(const Basis& basis, const KnownPhase& known);
 
   std::unique_ptr<PlanSource> source_;
   const bool wait_;
+  const BackingUse backing_;
+  const std::uint64_t layout_loss_;
   Executor& executor_;
   Profiler& profiler_;
   const tracker::Tracker& tracker_;

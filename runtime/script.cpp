@@ -312,6 +312,7 @@ class ScriptCompiler {
 
   void find_lives() {
     script_.lives_.assign(phase_.buffers.size(), {});
+    find_last_of_size();
     const auto use = [&](std::uint32_t buffer, std::int32_t p) {
       ScriptLife& life = script_.lives_[buffer];
       if (life.to < 0) life.from = p;
@@ -343,15 +344,21 @@ class ScriptCompiler {
     }
   }
 
+  void find_last_of_size() {
+    for (const ProfileBuffer& buffer : phase_.buffers) {
+      if (!buffer.managed || buffer.from != outside || buffer.until == outside || buffer.until <= 0) continue;
+      std::int32_t& last = last_of_size_[buffer.bytes];
+      last = std::max(last, buffer.until);
+    }
+  }
+
   // It outlives the iteration, so at the beginning of this one another such is still there, most likely at
   // the same address: gradients are, until the next ones are about to be computed. Nobody touches it any
   // more.
   void find_predecessor(const ProfileBuffer& buffer, ScriptLife& life) const {
-    std::int32_t gone = 0;
-    for (const ProfileBuffer& other : phase_.buffers)
-      if (other.managed && other.bytes == buffer.bytes && other.from == outside && other.until != outside)
-        gone = std::max(gone, other.until);
-    if (gone > 0 && gone < life.from) life.away = gone, life.back = life.from, life.moved = life.bytes;
+    const auto gone = last_of_size_.find(buffer.bytes);
+    if (gone != last_of_size_.end() && gone->second < life.from)
+      life.away = gone->second, life.back = life.from, life.moved = life.bytes;
     life.from = 0;
   }
 
@@ -381,7 +388,9 @@ class ScriptCompiler {
   Script script_;
   std::map<std::uint32_t, std::uint32_t> index_of_;  // by the plan's numbers of maps
   std::vector<std::uint32_t> map_of_buffer_;
-  std::vector<std::int32_t> valid_before_;     // by version
+  std::vector<std::int32_t> valid_before_;  // by version
+  // By bytes: before which op the last buffer from an earlier iteration is freed.
+  std::map<std::uint64_t, std::int32_t> last_of_size_;
   std::vector<bool> dropped_;                  // by map, as of the position at hand
   std::map<std::uint32_t, ReplayPlace> made_;  // by version: made again by the chain at hand
   std::uint64_t small_used_ = 0;               // by that chain

@@ -61,14 +61,15 @@ Status Session::Impl::start() {
   if (!free) return free.error();
   free_at_start = *free;
   residency.emplace(device, order, pool, host, out_stream, in_stream);
-  if (config.landing != LandingUse::off && info.host_handles && !config.alias_backing) {
+  const bool alias = config.backing == BackingUse::alias;
+  if (config.landing != LandingUse::off && info.host_handles && !alias) {
     landing.emplace(device, order, host, *residency);
     if (config.landing == LandingUse::on) residency->land_with(&*landing);
   }
   if (config.landing == LandingUse::on && !landing)
     log::warn("POOCH_LANDING=on: {}, so nothing lands",
-              config.alias_backing ? "with POOCH_BACKING=alias every address keeps its place"
-                                   : "the device cannot map host memory at its addresses");
+              alias ? "with POOCH_BACKING=alias every address keeps its place"
+                    : "the device cannot map host memory at its addresses");
   demand.emplace(device, order, pool, host, *residency, config.policy);
   departures.emplace(device, order, pool, *residency);
   placement.emplace(limits, pool, *residency, *departures, *demand);
@@ -95,14 +96,11 @@ Status Session::Impl::start() {
     executor->show_in(trace.get());
   }
   if (is_planned(config.policy) || !config.plan_file.empty()) {
-    // With what a layout loses.
-    const std::uint64_t spare =
-        HandlePool::reserve(limits.cap) + (config.alias_backing ? limits.cap / 96 : 0);
-    auto source =
-        PlanSource::open(config, {info.name, limits.cap > spare ? limits.cap - spare : 0, limits.host_budget,
-                                  config.alias_backing ? Backing::alias : Backing::remap});
+    const std::uint64_t spare = HandlePool::reserve(limits.cap);
+    auto source = PlanSource::open(
+        config, {info.name, limits.cap > spare ? limits.cap - spare : 0, limits.host_budget});
     if (!source) return source.error();
-    planning.emplace(std::move(*source), config.wait_for_plans, *executor, profiler, tracker);
+    planning.emplace(std::move(*source), config, limits.cap / 96, *executor, profiler, tracker);
   }
   recorder.open(config.record_file, {info.name, info.total_bytes, limits.cap, limits.host_budget,
                                      std::string(name(config.policy))});

@@ -37,7 +37,7 @@ class Watch {
   void begin() {
     on_.store(true, std::memory_order_seq_cst);
     // A library's call may lead here from inside: it need not wait for itself.
-    while (passing_.load(std::memory_order_acquire) > own_) std::this_thread::yield();
+    while (passing_.load(std::memory_order_seq_cst) > own_) std::this_thread::yield();
   }
 
  private:

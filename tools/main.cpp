@@ -83,6 +83,9 @@ void describe_plan(CLI::App& plan, pooch::tools::PlanOptions& options) {
   plan.add_option("--seed", options.seed, "of searches that draw numbers")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  plan.add_option("--effort", options.effort, "how many times as long to search as usual")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   plan.add_option("--backing", options.backing, "remap or alias")->capture_default_str();
   plan.add_flag("--allow-numerics", options.allow_numerics, allows_numerics);
   plan.add_option("-o,--output", options.output, "file for the plan")->required();

@@ -36,6 +36,7 @@ Result<policy::PlanRequest> read_request(const PlanOptions& options) {
     return refused(fmt::format("--backing '{}': accepted are remap, alias", options.backing));
   request.backing = options.backing == name(Backing::alias) ? Backing::alias : Backing::remap;
   request.seed = options.seed;
+  request.effort = options.effort;
   for (const auto& [option, given, wanted] : {std::tuple("--link-out", &options.link_out, &request.link_out),
                                               std::tuple("--link-in", &options.link_in, &request.link_in)}) {
     if (!*given) continue;

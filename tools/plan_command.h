@@ -17,6 +17,7 @@ struct PlanOptions {
   std::optional<double> link_out, link_in;
   std::string phase;  // id; empty: the first, which took the most device time
   std::uint64_t seed = 0;
+  unsigned effort = 1;
   std::string backing = "alias";
   bool allow_numerics = false;
   std::string output;

@@ -91,6 +91,10 @@ class Plan(PlanCommands):
         self.assertGreater(times[0], times[1])
         self.assertGreater(times[1], times[2])
 
+    def test_more_effort_never_ends_with_a_slower_plan(self):
+        times = [self.planned("--policy", "hybrid", "--effort", effort)["predicted_ms"] for effort in (1, 2, 8)]
+        self.assertEqual(times, sorted(times, reverse=True))
+
     def test_another_phase_is_planned_on_request(self):
         other = self.profile["phases"][1]["id"]
         self.assertEqual(self.planned("--phase", other, "--policy", "keep", memory="1TiB")["phase"], other)
@@ -138,6 +142,7 @@ class Plan(PlanCommands):
             (["--backing", "paper"], "--backing 'paper': accepted are remap, alias"),
             (["--phase", "abc"], f"--phase 'abc': accepted are {self.phase['id']} (train), "),
             (["--seed", "-3"], "--seed"),
+            (["--effort", "0"], "--effort"),
         ]
         cases = [(self.plan(profile=profile), message) for profile, message in profiles]
         cases += [(self.plan(*words, link="link" not in words[0]), message) for words, message in options]

@@ -96,6 +96,29 @@ class Steady(unittest.TestCase):
         (growth,) = self.growth("soft:v100-pcie3:timing", command, 16 * 1024, "remap", 8, 10)
         self.assertEqual(growth["idle_waits"], 0, "the host waits while the device has the program's work to do")
 
+    def short_ops(self, device, cap_mib, backing, iterations):
+        """Ops that take less time than to map what they need."""
+        with tempfile.TemporaryDirectory() as cache:
+            done = run(device, [TRAIN, "--network", "resnet50", "--input-size", "64", "--batch", "64", "--iterations",
+                                iterations], "--policy", "hybrid", "--memory", f"{cap_mib}MiB",
+                       env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache, "POOCH_BACKING": backing})
+        self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
+        self.assertNotIn("warning", done.err)
+        self.assertLessEqual(done.device["peak_bytes"], cap_mib << 20)
+        return done.summary
+
+    def test_where_remapping_is_behind_alias_mode_takes_over(self):
+        remapped = self.short_ops("soft:v100-pcie3:timing", 640, "remap", 40)
+        short, long = (self.short_ops("soft:v100-pcie3:timing", 640, "auto", n) for n in (56, 60))
+        self.assertGreater(remapped["actual_ms"] / remapped["predicted_ms"], 1.1)
+        self.assertLess(long["actual_ms"] / long["predicted_ms"], 1.03)
+        self.assertEqual(long["vmm_calls"], short["vmm_calls"])
+
+    def test_where_no_layout_fits_remapping_goes_on(self):
+        summary = self.short_ops("soft:h200:timing", 400, "auto", 50)
+        self.assertGreaterEqual(summary["planned_iterations"], 45)
+        self.assertEqual(summary["plans_left"], 0)
+
     def test_alias_mode_asks_for_nothing(self):
         command = ["--network", "resnet50", "--input-size", "64", "--batch", "64"]
         for growth in self.growth("soft:v100-pcie3:timing", command, 640, "alias", 16, 20):

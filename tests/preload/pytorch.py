@@ -91,11 +91,11 @@ class PyTorch(unittest.TestCase):
                 .device["virtual_ns"] for n in (few, more)]
         return (took[1] - took[0]) / (more - few) / 1e3
 
-    def test_resnet50_of_batch_640_takes_16_percent_longer_under_16_gib(self):
+    def test_resnet50_of_batch_640_takes_15_percent_longer_under_16_gib(self):
         in_core = self.resnet50_us(3, 6)
-        planned = self.resnet50_us(16, 22, ("--memory", "16GiB"), env={
-            "POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_BACKING": "alias"})
-        self.assertLessEqual(planned / in_core, 1.16)
+        planned = self.resnet50_us(40, 46, ("--memory", "16GiB"), env={
+            "POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1"})
+        self.assertLessEqual(planned / in_core, 1.15)
 
     def test_a_small_gpt_trains_under_a_third_of_its_need(self):
         # With a vocabulary of 50304 the loss alone has a third of it all at once.

@@ -131,4 +131,29 @@ bool Program::check_all() {
   return wrong_ == 0;
 }
 
+Config session_config(const char* cap, const char* host, Policy policy) {
+  Config config;
+  config.memory_cap = SizeSetting{cap};
+  config.host_memory = SizeSetting{host};
+  config.policy = policy;
+  config.log_level = LogLevel::error;
+  return config;
+}
+
+Planted plant(Fault fault, const Config& config) {
+  Planted planted;
+  for (unsigned seed = 0; seed < 40 && planted.found == 0; ++seed) {
+    LazyDevice device(512 * MiB, seed);
+    FaultyDevice faulty(device, fault, 3 + seed);
+    const auto session = runtime::Session::open(config, faulty);
+    if (!session) break;
+    Program program(device, **session, seed);
+    const bool fine = program.run(200) && program.check_all();
+    device.drain();
+    planted.struck += faulty.struck();
+    planted.found += !fine || !device.complaints().empty();
+  }
+  return planted;
+}
+
 }  // namespace pooch::test

@@ -6,7 +6,9 @@
 #include <random>
 #include <vector>
 
+#include "core/config.h"
 #include "runtime/session.h"
+#include "tests/support/faulty_device.h"
 #include "tests/support/lazy_device.h"
 
 namespace pooch::test {
@@ -56,5 +58,15 @@ class Program {
   std::uint64_t counter_ = 0;
   int wrong_ = 0, passed_ = 0;
 };
+
+// What sessions of tests have in common: they say nothing but errors.
+Config session_config(const char* cap, const char* host, Policy policy = Policy::demand);
+
+struct Planted {
+  int struck = 0;  // programs in which the fault was planted
+  int found = 0;   // that went wrong
+};
+// Random programs with the fault planted in each, until one goes wrong.
+Planted plant(Fault fault, const Config& config);
 
 }  // namespace pooch::test

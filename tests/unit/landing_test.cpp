@@ -17,11 +17,7 @@ using test::LazyDevice;
 constexpr int refused = 2;
 
 Config with(const char* cap, LandingUse landing) {
-  Config config;
-  config.memory_cap = SizeSetting{cap};
-  config.host_memory = SizeSetting{"1GiB"};
-  config.policy = Policy::demand;
-  config.log_level = LogLevel::error;
+  Config config = test::session_config(cap, "1GiB");
   config.landing = landing;
   return config;
 }

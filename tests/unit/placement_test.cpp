@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <mutex>
 
 #include "tests/support/lazy_device.h"
@@ -30,11 +31,13 @@ TEST(Placement, WhatIsMappedAheadOfMemoryThatDoesNotComeIsNotAskedForAgain) {
   std::uint64_t number = 0;
   const auto open = [&](std::uint64_t bytes) -> Range& {
     ++number;
-    return residency.open(Address{(std::uint64_t{1} << 45) + number * MiB * 64}, bytes, AllocationId{number}, bytes);
+    return residency.open(Address{(std::uint64_t{1} << 45) + number * MiB * 64}, bytes, AllocationId{number},
+                          bytes);
   };
   const auto write = [&](Range& range, StreamHandle stream) {
     std::vector<ChunkUse> uses;
-    const tracker::Operand operand{AllocationId{number}, range.base, 0, range.bytes, Effect::overwrite, true, 0, &range};
+    const tracker::Operand operand{AllocationId{number}, range.base, 0, range.bytes,
+                                   Effect::overwrite,    true,       0, &range};
     const auto placed = placement.place("a test", {&operand, 1}, uses, lock);
     if (!placed) return placed;
     for (const ChunkUse& use : uses) use.chunk->live = true;
@@ -52,7 +55,10 @@ TEST(Placement, WhatIsMappedAheadOfMemoryThatDoesNotComeIsNotAskedForAgain) {
   residency.begin_drop(leaving);
   departures.add(leaving);
 
+  const auto start = std::chrono::steady_clock::now();
   EXPECT_TRUE(write(open(2 * page), free)) << "one chunk is free, and another can go";
+  // Far less than Demand's patience with a program that holds its stream up.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   EXPECT_EQ(stays.chunks.front().state, ChunkState::evicted);
   device.unblock(held);
   device.drain();

@@ -26,7 +26,7 @@ TEST_F(PlanSourceTest, APlannerWorksFromTheProfileAndItsPlanIsKept) {
     EXPECT_FALSE(source->pending(phase));
   }
   EXPECT_NE(read(root / "arguments")
-                .find("/profile.json --phase 9f31 --policy hybrid --memory 4096 --backing alias -o /"),
+                .find("/profile.json --phase 9f31 --policy hybrid --memory 4096 --backing alias --effort 1 -o /"),
             std::string::npos)
       << read(root / "arguments");
   EXPECT_EQ(read(root / "seen.json"), to_json(test::random_profile(40, 1)));
@@ -237,7 +237,7 @@ TEST_F(PlanSourceTest, AfterThreeFailuresNoMorePlannersAreStarted) {
 
 TEST_F(PlanSourceTest, WithoutAPlannerOneLineSaysWhereItWasLookedFor) {
   fs::create_directories(root / "lib");
-  const PlanTarget target{"lazy", 4096, 1 << 20, Backing::alias};
+  const PlanTarget target{"lazy", 4096, 1 << 20};
   const auto source = std::move(*PlanSource::open(config, target, {.library_folder = root / "lib"}));
   EXPECT_FALSE(ask(*source, "a"));
   EXPECT_FALSE(ask(*source, "b"));
@@ -325,7 +325,7 @@ TEST_F(PlanSourceTest, APlanFileWithOtherAlgorithmsIsRefusedOnceAndTheProgramGoe
 }
 
 TEST_F(PlanSourceTest, APlanFileThatIsNoneIsABadSetting) {
-  const PlanTarget target{"lazy", 4095, 1 << 20, Backing::alias};
+  const PlanTarget target{"lazy", 4095, 1 << 20};
   const auto message = [&](const char* file) {
     config.plan_file = root / file;
     const auto source = PlanSource::open(config, target);

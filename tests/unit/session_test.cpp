@@ -16,16 +16,8 @@ namespace pooch::runtime {
 namespace {
 
 using test::LazyDevice;
+using test::session_config;
 constexpr int refused = 2;
-
-Config with(const char* cap, const char* host, Policy policy = Policy::demand) {
-  Config config;
-  config.memory_cap = SizeSetting{cap};
-  config.host_memory = SizeSetting{host};
-  config.policy = policy;
-  config.log_level = LogLevel::error;
-  return config;
-}
 
 std::unique_ptr<Session> open(LazyDevice& device, const Config& config) {
   auto session = Session::open(config, device);
@@ -45,7 +37,7 @@ TEST(Session, RandomProgramsSeeTheirOwnDataUnderEveryCapThatFits) {
     LazyDevice device(512 * MiB, seed);
     // The largest op touches two tensors of ten MiB; a cap of 20 MiB is the smallest that works.
     const std::string cap = std::to_string(20 + 2 * seed) + "MiB";
-    const auto session = open(device, with(cap.c_str(), "256MiB"));
+    const auto session = open(device, session_config(cap.c_str(), "256MiB"));
     test::Program program(device, *session, seed);
     ASSERT_TRUE(program.run(150)) << "seed " << seed;
     ASSERT_TRUE(program.check_all()) << "seed " << seed << ": " << program.wrong_words() << " wrong words";
@@ -65,26 +57,15 @@ TEST(Session, PlantedFaultsSpoilRandomPrograms) {
   for (const test::Fault fault :
        {test::Fault::lost_wait, test::Fault::early_free, test::Fault::double_mapping,
         test::Fault::hasty_reuse, test::Fault::shared_slot}) {
-    int found = 0, struck = 0;
-    for (unsigned seed = 0; seed < 40 && found == 0; ++seed) {
-      LazyDevice device(512 * MiB, seed);
-      test::FaultyDevice faulty(device, fault, 3 + seed);
-      auto session = Session::open(with("24MiB", "256MiB"), faulty);
-      ASSERT_TRUE(session);
-      test::Program program(device, **session, seed);
-      const bool fine = program.run(200) && program.check_all();
-      device.drain();
-      struck += faulty.struck();
-      found += !fine || !device.complaints().empty();
-    }
-    EXPECT_GT(struck, 0) << "fault " << int(fault) << " was never planted";
-    EXPECT_GT(found, 0) << "fault " << int(fault) << " was never found";
+    const test::Planted planted = test::plant(fault, session_config("24MiB", "256MiB"));
+    EXPECT_GT(planted.struck, 0) << "fault " << int(fault) << " was never planted";
+    EXPECT_GT(planted.found, 0) << "fault " << int(fault) << " was never found";
   }
 }
 
 TEST(Session, AnOpThatCannotFitIsRefusedAndTheSmallestCapIsNamed) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("20MiB", "256MiB"));
+  const auto session = open(device, session_config("20MiB", "256MiB"));
   const Address a = *session->allocate(16 * MiB, std::nullopt),
                 b = *session->allocate(16 * MiB, std::nullopt);
   testing::internal::CaptureStderr();
@@ -105,7 +86,7 @@ void copy_table(Session& session, Address address) {
 
 TEST(Session, WhatAnAddressInCopiedMemoryPointsToStaysUntilItIsFreed) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("20MiB", "256MiB"));
+  const auto session = open(device, session_config("20MiB", "256MiB"));
   std::vector<Address> all;
   for (int i = 0; i < 4; ++i) {
     all.push_back(*session->allocate(6 * MiB, std::nullopt));
@@ -135,7 +116,7 @@ TEST(Session, WhatAnAddressInCopiedMemoryPointsToStaysUntilItIsFreed) {
 
 TEST(Session, NobodyWaitsForMemoryThatStays) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("20MiB", "256MiB"));
+  const auto session = open(device, session_config("20MiB", "256MiB"));
   const Address a = *session->allocate(10 * MiB, std::nullopt),
                 b = *session->allocate(16 * MiB, std::nullopt);
   EXPECT_EQ(touch(*session, device, {{a, 10 * MiB, Effect::overwrite}}), 0);
@@ -147,7 +128,7 @@ TEST(Session, NobodyWaitsForMemoryThatStays) {
 
 TEST(Session, AllocationFailsOnlyWhenCapAndHostBudgetAreExhausted) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("20MiB", "20MiB"));
+  const auto session = open(device, session_config("20MiB", "20MiB"));
   testing::internal::CaptureStderr();
   // A handle's worth of host memory stays free, so that what is out and what is in can change places.
   EXPECT_EQ(session->memory_info().total_bytes, 38 * MiB);
@@ -171,7 +152,7 @@ TEST(Session, AllocationFailsOnlyWhenCapAndHostBudgetAreExhausted) {
 
 TEST(Session, KeepEvictsNothingAndFailsAtTheCap) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("20MiB", "256MiB", Policy::keep));
+  const auto session = open(device, session_config("20MiB", "256MiB", Policy::keep));
   ASSERT_TRUE(session->allocate(16 * MiB, std::nullopt));
   testing::internal::CaptureStderr();
   EXPECT_FALSE(session->allocate(16 * MiB, std::nullopt));
@@ -180,7 +161,7 @@ TEST(Session, KeepEvictsNothingAndFailsAtTheCap) {
 
 TEST(Session, FreeingABadPointerIsAnErrorAndLosesNothing) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("64MiB", "256MiB"));
+  const auto session = open(device, session_config("64MiB", "256MiB"));
   const Address a = *session->allocate(4 * MiB, std::nullopt);
   EXPECT_EQ(session->free(a + 512, std::nullopt).error().code, ErrorCode::invalid_argument);
   EXPECT_TRUE(session->free(a, std::nullopt));
@@ -190,7 +171,7 @@ TEST(Session, FreeingABadPointerIsAnErrorAndLosesNothing) {
 
 TEST(Session, TheSameAllocationsGetTheSameAddressesInEveryIteration) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("32MiB", "256MiB"));
+  const auto session = open(device, session_config("32MiB", "256MiB"));
   const Address parameter = *session->allocate(6 * MiB, std::nullopt);
   (void)parameter;
   std::vector<Address> first;
@@ -214,7 +195,7 @@ TEST(Session, TheSameAllocationsGetTheSameAddressesInEveryIteration) {
 
 TEST(Session, CleanChunksAreEvictedWithoutACopy) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("20MiB", "256MiB"));
+  const auto session = open(device, session_config("20MiB", "256MiB"));
   const Address a = *session->allocate(16 * MiB, std::nullopt),
                 b = *session->allocate(16 * MiB, std::nullopt);
   touch(*session, device, {{a, 16 * MiB, Effect::overwrite}});
@@ -229,7 +210,7 @@ TEST(Session, CleanChunksAreEvictedWithoutACopy) {
 
 TEST(Session, DeadContentIsNeverCopied) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("20MiB", "256MiB"));
+  const auto session = open(device, session_config("20MiB", "256MiB"));
   for (int i = 0; i < 8; ++i) {
     const Address a = *session->allocate(16 * MiB, StreamHandle::legacy);
     touch(*session, device, {{a, 16 * MiB, i % 2 ? Effect::overwrite : Effect::scratch}});
@@ -242,7 +223,7 @@ TEST(Session, DeadContentIsNeverCopied) {
 
 TEST(Session, ACallThatFailsLeavesWhatItWouldHaveOverwritten) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("20MiB", "256MiB"));
+  const auto session = open(device, session_config("20MiB", "256MiB"));
   const Address a = *session->allocate(16 * MiB, std::nullopt),
                 b = *session->allocate(16 * MiB, std::nullopt);
   const auto fill = [&](Address at, int value) {
@@ -268,7 +249,7 @@ TEST(Session, ACallThatFailsLeavesWhatItWouldHaveOverwritten) {
 
 TEST(Session, PassedThroughMemoryMakesHandlesGiveWay) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("20MiB", "256MiB"));
+  const auto session = open(device, session_config("20MiB", "256MiB"));
   const Address a = *session->allocate(18 * MiB, std::nullopt);
   touch(*session, device, {{a, 18 * MiB, Effect::overwrite}});
   ASSERT_TRUE(session->admit_pass_through(5 * MiB));
@@ -284,7 +265,7 @@ TEST(Session, PassedThroughMemoryMakesHandlesGiveWay) {
 
 TEST(Session, TheCapHoldsWhatTheDeviceSaysIsTakenNotWhatWasAskedFor) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("40MiB", "256MiB"));
+  const auto session = open(device, session_config("40MiB", "256MiB"));
   const Address a = *session->allocate(30 * MiB, std::nullopt);
   touch(*session, device, {{a, 30 * MiB, Effect::overwrite}});
   // Eight small allocations that the driver spreads over eight pages.
@@ -299,7 +280,7 @@ TEST(Session, TheCapHoldsWhatTheDeviceSaysIsTakenNotWhatWasAskedFor) {
 
 TEST(Session, WhereTheDriverRefusesWhatTheCapAllowsMemoryIsGivenBack) {
   LazyDevice device(64 * MiB);
-  const auto session = open(device, with("64MiB", "256MiB"));
+  const auto session = open(device, session_config("64MiB", "256MiB"));
   const Address a = *session->allocate(30 * MiB, std::nullopt),
                 b = *session->allocate(30 * MiB, std::nullopt);
   touch(*session, device, {{a, 30 * MiB, Effect::overwrite}});
@@ -320,7 +301,7 @@ TEST(Session, WhereTheDriverRefusesWhatTheCapAllowsMemoryIsGivenBack) {
 
 TEST(Session, ADeviceThatOthersFilledHasNothingToGiveBack) {
   LazyDevice device(64 * MiB);
-  const auto session = open(device, with("64MiB", "256MiB"));
+  const auto session = open(device, session_config("64MiB", "256MiB"));
   device.take_outside(64 * MiB);
   EXPECT_FALSE(session->relieve_device(512 * KiB));
 }
@@ -328,7 +309,7 @@ TEST(Session, ADeviceThatOthersFilledHasNothingToGiveBack) {
 // A stream that reuses a freed range follows what used it, not what that stream got to do since.
 TEST(Session, ARangeThatWasFreedIsFollowedUpToItsFreeAndNoFurther) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("64MiB", "256MiB"));
+  const auto session = open(device, session_config("64MiB", "256MiB"));
   const StreamHandle loader = *device.create_stream(), compute = *device.create_stream();
   const Address first = *session->allocate(4 * MiB, loader), map = *session->allocate(4 * MiB, compute);
   touch(*session, device, {{first, 4 * MiB, Effect::overwrite}}, loader);
@@ -350,7 +331,7 @@ TEST(Session, ARangeThatWasFreedIsFollowedUpToItsFreeAndNoFurther) {
 
 TEST(Session, OfWhatIsDeadTheLongestUnusedMakesRoom) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("8MiB", "256MiB"));
+  const auto session = open(device, session_config("8MiB", "256MiB"));
   const StreamHandle busy = *device.create_stream(), idle = *device.create_stream();
   const Address late = *session->allocate(4 * MiB, busy), early = *session->allocate(4 * MiB, idle);
   touch(*session, device, {{early, 4 * MiB, Effect::overwrite}}, idle);
@@ -366,7 +347,7 @@ TEST(Session, OfWhatIsDeadTheLongestUnusedMakesRoom) {
 
 TEST(Session, WhatOneStreamFreesIsNotGivenToAnother) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("64MiB", "256MiB"));
+  const auto session = open(device, session_config("64MiB", "256MiB"));
   const StreamHandle loader = *device.create_stream(), compute = *device.create_stream();
   const Address map = *session->allocate(4 * MiB, compute);
   touch(*session, device, {{map, 4 * MiB, Effect::overwrite}}, compute);
@@ -385,7 +366,7 @@ TEST(Session, WhatOneStreamFreesIsNotGivenToAnother) {
 
 TEST(Session, WorkBehindAHostFunctionIsNotWaitedFor) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("20MiB", "256MiB"));
+  const auto session = open(device, session_config("20MiB", "256MiB"));
   const StreamHandle blocked = *device.create_stream();
   const Address a = *session->allocate(8 * MiB, std::nullopt), b = *session->allocate(8 * MiB, std::nullopt),
                 c = *session->allocate(8 * MiB, std::nullopt);
@@ -403,7 +384,7 @@ TEST(Session, WorkBehindAHostFunctionIsNotWaitedFor) {
 
 TEST(Session, ThreadsShareTheDevice) {
   LazyDevice device(512 * MiB);
-  const auto session = open(device, with("24MiB", "256MiB"));
+  const auto session = open(device, session_config("24MiB", "256MiB"));
   std::vector<std::thread> threads;
   std::atomic<int> failures{0};
   for (int t = 0; t < 4; ++t)
@@ -425,11 +406,11 @@ TEST(Session, ThreadsShareTheDevice) {
 
 TEST(Session, ACapThatCannotWorkIsRefusedAtOnce) {
   LazyDevice device(512 * MiB);
-  const auto small = Session::open(with("1MiB", "1GiB"), device);
+  const auto small = Session::open(session_config("1MiB", "1GiB"), device);
   ASSERT_FALSE(small);
   EXPECT_EQ(small.error().message,
             "POOCH_MEMORY_CAP: '1MiB' is too small: the smallest that works is 2.00 MiB");
-  const auto large = Session::open(with("1GiB", "1GiB"), device);
+  const auto large = Session::open(session_config("1GiB", "1GiB"), device);
   ASSERT_FALSE(large);
   EXPECT_NE(large.error().message.find("accepted are up to 512 MiB"), std::string::npos);
 }

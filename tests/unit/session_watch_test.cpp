@@ -18,11 +18,7 @@ using test::LazyDevice;
 constexpr int refused = 2;
 
 Config unwatched(const char* cap) {
-  Config config;
-  config.memory_cap = SizeSetting{cap};
-  config.host_memory = SizeSetting{"512MiB"};
-  config.policy = Policy::demand;
-  config.log_level = LogLevel::error;
+  Config config = test::session_config(cap, "512MiB");
   config.watch_from_start = false;
   return config;
 }
@@ -91,20 +87,9 @@ TEST(SessionWatch, RandomProgramsThatBecomeShortSeeTheirOwnData) {
 // The property above must be able to fail.
 TEST(SessionWatch, PlantedFaultsSpoilRandomPrograms) {
   for (const test::Fault fault : {test::Fault::lost_wait, test::Fault::early_free}) {
-    int found = 0, struck = 0;
-    for (unsigned seed = 0; seed < 40 && found == 0; ++seed) {
-      LazyDevice device(512 * MiB, seed);
-      test::FaultyDevice faulty(device, fault, 3 + seed);
-      auto session = Session::open(unwatched("32MiB"), faulty);
-      ASSERT_TRUE(session);
-      test::Program program(device, **session, seed);
-      const bool fine = program.run(200) && program.check_all();
-      device.drain();
-      struck += faulty.struck();
-      found += !fine || !device.complaints().empty();
-    }
-    EXPECT_GT(struck, 0) << "fault " << int(fault) << " was never planted";
-    EXPECT_GT(found, 0) << "fault " << int(fault) << " was never found";
+    const test::Planted planted = test::plant(fault, unwatched("32MiB"));
+    EXPECT_GT(planted.struck, 0) << "fault " << int(fault) << " was never planted";
+    EXPECT_GT(planted.found, 0) << "fault " << int(fault) << " was never found";
   }
 }
 
