@@ -166,7 +166,7 @@ bool PlanSource::request(const std::string& phase, const std::function<Profile()
                     cap,   target_.host_budget, version_};
   entry.provisional = wish.provisional;
   entry.optional = wish.optional;
-  if (from_file_ && from_file_->phase == phase) entry.plan = from_file_;
+  if (given(phase)) entry.plan = from_file_;
   if (entry.plan || !is_planned(policy_)) return false;
   if (!wish.fresh) entry.plan = find_cached(entry.identity);
   if (entry.plan || failures_ >= limits_.failures) return false;

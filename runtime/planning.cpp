@@ -147,7 +147,8 @@ bool Planning::tries_alias(const State& state) const {
 // that differ in what they need.
 void Planning::choose_backing(tracker::PhaseIndex phase, State& state, const std::string& id) {
   constexpr double behind = 1.005;
-  if (backing_ != BackingUse::automatic || state.remaps || !state.settled || state.outdated) return;
+  if (backing_ != BackingUse::automatic || source_->given(id)) return;
+  if (state.remaps || !state.settled || state.outdated) return;
   const auto now_ms = executor_.steady_ms(phase);
   if (*state.backing == Backing::alias) {
     if (executor_.may_alias() && !(now_ms && *now_ms > state.remapped_ms)) return;
