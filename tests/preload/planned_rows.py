@@ -1,0 +1,51 @@
+"""The planner's table carried out: networks that need up to eight times the memory, in virtual time.
+
+usage: planned_rows.py BUILD_FOLDER
+"""
+import sys
+import tempfile
+import unittest
+
+from runs import MIB, TRAIN, run
+
+# Device, GiB, network, the most that it may take over in-core.
+ROWS = (
+    ("v100-pcie3", 16, "--network resnet50 --batch 512", 0.09),
+    ("v100-pcie3", 16, "--network resnet50 --batch 640", 0.11),
+    ("v100-pcie3", 16, "--network resnet50 --batch 1024", 0.25),
+    ("v100-nvlink2", 16, "--network resnet50 --batch 640", 0.02),
+    ("v100-nvlink2", 16, "--network resnet50 --batch 1152", 0.04),
+    ("titanx", 12, "--network vgg16 --batch 229 --separate-relu", 0.03),
+    ("v100-pcie3", 16, "--network alexnet --batch 2688", 0.03),
+    ("v100-pcie3", 16, "--network resnext101-3d --input-size 448 --input-width 224 --frames 256 --batch 1", 0.05),
+)
+ITERATIONS = 40  # long enough for either backing to be tried and left
+
+
+class PlannedRows(unittest.TestCase):
+    def check(self, device, gib, network, most):
+        command = [TRAIN, *network.split(), "--iterations"]
+        alone = [run(f"soft:{device}:timing:memory=1TiB", [*command, n], "--no-pooch").device["virtual_ns"] for n in (3, 6)]
+        in_core_ms = (alone[1] - alone[0]) / 3e6
+        with tempfile.TemporaryDirectory() as cache:
+            done = run(f"soft:{device}:timing", [*command, ITERATIONS], "--policy", "hybrid", "--memory", f"{gib}GiB",
+                       env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache}, timeout=900)
+        self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
+        self.assertLessEqual(done.device["peak_bytes"], gib * 1024 * MIB)
+        summary = done.summary
+        self.assertEqual((summary["plans_left"], summary["mismatches"]), (0, 0))
+        self.assertGreaterEqual(summary["planned_iterations"], ITERATIONS - 5)
+        actual, predicted = summary["actual_ms"], summary["predicted_ms"]
+        print(f"{device} {gib} GiB {network}: {in_core_ms:.1f} ms in-core, {predicted:.1f} predicted, {actual:.1f} executed "
+              f"({actual / in_core_ms - 1:+.1%}; {most:+.0%} allowed)", flush=True)
+        self.assertLess(abs(actual / predicted - 1), 0.03)
+        self.assertLessEqual(actual / in_core_ms - 1, most)
+
+    def test_every_row_is_carried_out_as_predicted_within_its_limit(self):
+        for row in ROWS:
+            with self.subTest(row):
+                self.check(*row)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
