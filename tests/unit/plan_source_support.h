@@ -70,8 +70,7 @@ class PlanSourceTest : public ::testing::Test {
     config.planner_program = script;
   }
   std::unique_ptr<PlanSource> open(unsigned seconds = 30) {
-    auto source =
-        PlanSource::open(config, PlanTarget{"lazy", 4096, 1 << 20}, {.seconds = seconds});
+    auto source = PlanSource::open(config, PlanTarget{"lazy", 4096, 1 << 20}, {.seconds = seconds});
     EXPECT_TRUE(source) << source.error().message;
     return std::move(*source);
   }
