@@ -1,4 +1,4 @@
-"""The planner's table carried out: networks that need up to eight times the memory, in virtual time.
+"""The planner's table carried out: networks that need more memory than there is, in virtual time.
 
 usage: planned_rows.py BUILD_FOLDER
 """
