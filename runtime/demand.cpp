@@ -11,8 +11,6 @@ namespace pooch::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// A host function that waits for the very thread that wants memory would wait for ever.
-constexpr auto patience = std::chrono::seconds(10);
 
 // Cost per byte in one-way transfers, over the ops since the last use.
 double score(const Chunk& chunk, std::uint64_t now) {
@@ -23,7 +21,7 @@ double score(const Chunk& chunk, std::uint64_t now) {
 }  // namespace
 
 Status Demand::make_room(std::uint64_t bytes, std::uint64_t op, std::unique_lock<std::mutex>& lock) {
-  const auto deadline = Clock::now() + patience;
+  const auto deadline = Clock::now() + patience_with_the_program;
   while (pool_.available() < bytes) {
     if (moving_) {
       moved_.wait(lock);

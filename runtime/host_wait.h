@@ -1,12 +1,17 @@
 // Waiting for the device without keeping other threads out.
 #pragma once
 
+#include <chrono>
 #include <mutex>
 
 #include "core/device.h"
 #include "runtime/stream_order.h"
 
 namespace pooch::runtime {
+
+// How long something is waited for that a host function of the program holds up: it may itself wait for the
+// very thread that waits here.
+constexpr std::chrono::seconds patience_with_the_program(10);
 
 // The host waits until the device has got beyond all marks. `lock` is released meanwhile, so everything that
 // it guards may have changed; not at all where the marks are known to be finished.

@@ -11,8 +11,6 @@ namespace pooch::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// As long as Demand waits for what a host function holds up.
-constexpr auto patience_lasts = std::chrono::seconds(10);
 
 bool under_way(const Chunk* chunk) {
   return chunk->state == ChunkState::evicting && chunk->live;
@@ -62,7 +60,7 @@ Result<bool> Landing::await_untouched(const std::vector<ChunkUse>& uses, Patienc
                                       std::unique_lock<std::mutex>& lock) {
   if (std::none_of(uses.begin(), uses.end(), [](const ChunkUse& use) { return use.chunk->landed; }))
     return false;
-  const auto deadline = Clock::now() + patience_lasts;
+  const auto deadline = Clock::now() + patience_with_the_program;
   for (bool waited = false;; waited = true) {
     const auto untouched = quiet();
     if (!untouched) return untouched.error();

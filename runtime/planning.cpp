@@ -42,7 +42,6 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
                    std::unique_lock<std::mutex>& lock) {
   const std::string id = known.profile.id;
   State& state = states_[phase];
-  if (!state.backing) state.backing = backing_ == BackingUse::alias ? Backing::alias : Backing::remap;
   retry_layout(phase, state);
   choose_backing(phase, state, id);
   if (state.basis.revision != 0 && state.basis.revision != known.revision) reconsider(phase, state, known);
@@ -50,10 +49,10 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   if (state.settled) return;
   if (state.basis.revision == 0) {
     state.basis = {known.revision, structure_of(known.profile), {}, 0};
-    const std::uint64_t loss = *state.backing == Backing::alias ? layout_loss_ : 0;
+    const std::uint64_t loss = backing(state) == Backing::alias ? layout_loss_ : 0;
     const bool made_for_it = source_->request(id, profile,
                                               {.structure = state.basis.structure,
-                                               .backing = *state.backing,
+                                               .backing = backing(state),
                                                .reserve = state.reserve + loss,
                                                .fresh = state.fresh,
                                                .provisional = known.profile.measured == 0,
@@ -131,15 +130,19 @@ void Planning::retry_layout(tracker::PhaseIndex phase, State& state) {
   state.outdated = true;
 }
 
-void Planning::give_up_alias(State& state) const {
+void Planning::give_up_alias(State& state) {
   state.outdated = tries_alias(state);  // the first plan is the better one
   state.reserve = 0;
   state.remaps = true;
-  if (backing_ == BackingUse::automatic) state.backing = Backing::remap;
 }
 
-bool Planning::tries_alias(const State& state) const {
-  return state.reserve > 0 || (backing_ == BackingUse::automatic && *state.backing == Backing::alias);
+bool Planning::tries_alias(const State& state) {
+  return !state.remaps && (state.reserve > 0 || state.remapped_ms > 0);
+}
+
+Backing Planning::backing(const State& state) const {
+  const bool tried = backing_ == BackingUse::automatic && tries_alias(state);
+  return tried || backing_ == BackingUse::alias ? Backing::alias : Backing::remap;
 }
 
 // Remapping that is behind its prediction, where ops are shorter than the mapping of what they need, makes
@@ -150,7 +153,7 @@ void Planning::choose_backing(tracker::PhaseIndex phase, State& state, const std
   if (backing_ != BackingUse::automatic || source_->given(id)) return;
   if (state.remaps || !state.settled || state.outdated) return;
   const auto now_ms = executor_.steady_ms(phase);
-  if (*state.backing == Backing::alias) {
+  if (tries_alias(state)) {
     if (executor_.may_alias() && !(now_ms && *now_ms > state.remapped_ms)) return;
     log::info("phase {}: alias mode is no faster", id);
     return give_up_alias(state);
@@ -158,7 +161,6 @@ void Planning::choose_backing(tracker::PhaseIndex phase, State& state, const std
   if (!now_ms || *now_ms <= state.full_ms * behind || states_.size() > 1 || !executor_.may_alias()) return;
   log::info("phase {}: {:.1f} ms, {:.1f} predicted: alias mode is tried", id, *now_ms, state.full_ms);
   state.remapped_ms = *now_ms;
-  state.backing = Backing::alias;
   state.outdated = true;
 }
 

@@ -63,24 +63,25 @@ class Planning {
     // Alias mode: a plan that cannot be laid out is followed by remapping while plans for less memory are
     // tried; where none is good enough, the first one stays. With BackingUse::automatic remapping comes
     // first, and alias mode has to be faster than that was.
-    std::optional<Backing> backing;  // for which plans are made; empty: not decided yet
-    std::uint64_t reserve = 0;       // bytes that its plan leaves alone
-    int layouts = 0;                 // that could not be made
-    bool remaps = false;             // alias mode is given up
-    double full_ms = 0;              // predicted by the first plan
-    double remapped_ms = 0;          // what it took by remapping; 0: not known
+    std::uint64_t reserve = 0;  // bytes that its plan leaves alone
+    int layouts = 0;            // that could not be made
+    bool remaps = false;        // alias mode is given up
+    double full_ms = 0;         // predicted by the first plan
+    double remapped_ms = 0;     // what it took by remapping; above 0: alias mode is tried, or was
   };
 
   void act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
            double out_us_per_byte, std::unique_lock<std::mutex>& lock);
   void reconsider(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
+  // For which plans are made.
+  Backing backing(const State& state) const;
   // A plan that is no more than a try: the phase has another one.
-  bool tries_alias(const State& state) const;
+  static bool tries_alias(const State& state);
   void choose_backing(tracker::PhaseIndex phase, State& state, const std::string& id);
   void retry_layout(tracker::PhaseIndex phase, State& state);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, std::unique_lock<std::mutex>& lock);
-  void give_up_alias(State& state) const;
+  static void give_up_alias(State& state);
   void renew(State& state, const std::string& id);
   static bool differs(const Basis& basis, const KnownPhase& known);
 

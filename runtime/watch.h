@@ -41,8 +41,8 @@ class Watch {
   }
 
  private:
-  [[gnu::tls_model("initial-exec")]] static inline thread_local std::uint32_t own_ =
-      0;  // the thread's, on their way
+  // The thread's calls that are on their way.
+  [[gnu::tls_model("initial-exec")]] static inline thread_local std::uint32_t own_ = 0;
 
   std::atomic<bool> on_;
   std::atomic<std::uint32_t> passing_{0};
