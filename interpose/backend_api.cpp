@@ -75,7 +75,7 @@ cudnnStatus_t execute(const Scope& scope, runtime::Session& session, cudnnHandle
     const std::lock_guard lock(plan->mutex);
     return real(handle, plan->descriptor, pack);
   };
-  if (const Unwatched passes(scope, session); passes) return launch();
+  if (const Unwatched passes(scope); passes) return launch();
   CallBuilder call(scope, session, "cudnnBackendExecute", plan->graph.kind, cudnn_stream(scope, handle));
   add_operands(call, *plan, pack_shadow);
   if (shadow_tried(pack, plan->graph.traits, plan->serial)) call.trial();

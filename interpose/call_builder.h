@@ -75,7 +75,7 @@ class CallBuilder {
       const bool held = hold_captured(scope_, session_, function_, stream_, accesses(), unforeseen_);
       return held ? static_cast<Status>(launch()) : out_of_memory;
     }
-    if (const Unwatched passes(scope_, session_); passes) return static_cast<Status>(launch());
+    if (const Unwatched passes(scope_); passes) return static_cast<Status>(launch());
     Call call{function_, kind_, stream_, accesses(), blocks_, trial_, traits_, mode_};
     if (window_.rank > 0) call.window = &window_;
     if (filter_.rank > 0) call.filter = &filter_;

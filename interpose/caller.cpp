@@ -19,7 +19,7 @@ Object object_of(const void* address) {
   return Object::other;
 }
 
-bool called_from_library(const void* return_address) {
+[[gnu::hot]] bool called_from_library(const void* return_address) {
   struct Entry {
     const void* address;
     bool library;

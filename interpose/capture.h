@@ -1,6 +1,8 @@
 // Which streams are being captured into a graph, and what graphs keep on the device.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -14,10 +16,11 @@ class Session;
 
 namespace pooch::interpose {
 
-// Is any stream being captured?
-bool any_capture();
-// How many are.
-void set_captures(std::size_t count);
+// How many streams are being captured.
+inline constinit std::atomic<std::size_t> captures{0};
+inline bool any_capture() {
+  return captures.load(std::memory_order_relaxed) != 0;
+}
 // Is this one?
 bool captured(const Scope& scope, StreamHandle stream);
 // The program destroys the stream.

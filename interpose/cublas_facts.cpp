@@ -68,9 +68,10 @@ bool is_complex(cudaDataType type) {
          type == CUDA_C_8I || type == CUDA_C_8U;
 }
 
-void forget_workspace(cublasHandle_t handle) {
+// Its place is kept: frameworks set both before each product.
+[[gnu::hot]] void note_workspace(cublasHandle_t handle, const GivenWorkspace& now) {
   const std::lock_guard lock(workspaces_mutex);
-  workspaces().erase(handle);
+  workspaces()[handle] = now;
 }
 
 }  // namespace
@@ -152,26 +153,24 @@ Extent scale_of(cublasComputeType_t compute, cudaDataType result) {
 
 using namespace pooch::interpose;
 
-POOCH_EXPORT cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void* workspace,
-                                                  size_t workspaceSizeInBytes) {
+POOCH_HOT_EXPORT cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void* workspace,
+                                                      size_t workspaceSizeInBytes) {
   const Scope scope;
   auto* const real = real_cublasSetWorkspace_v2.get(scope);
   if (real == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   const cublasStatus_t status = real(handle, workspace, workspaceSizeInBytes);
-  if (status == CUBLAS_STATUS_SUCCESS) {
-    const std::lock_guard lock(workspaces_mutex);
-    workspaces()[handle] = {workspace, workspaceSizeInBytes, /*given=*/true};
-  }
+  if (status == CUBLAS_STATUS_SUCCESS)
+    note_workspace(handle, {workspace, workspaceSizeInBytes, /*given=*/true});
   return status;
 }
 
 // Setting the stream puts the handle back to its own workspace.
-POOCH_EXPORT cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t streamId) {
+POOCH_HOT_EXPORT cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t streamId) {
   const Scope scope;
   auto* const real = real_cublasSetStream_v2.get(scope);
   if (real == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   const cublasStatus_t status = real(handle, streamId);
-  if (status == CUBLAS_STATUS_SUCCESS) forget_workspace(handle);
+  if (status == CUBLAS_STATUS_SUCCESS) note_workspace(handle, {});
   return status;
 }
 
@@ -179,6 +178,9 @@ POOCH_EXPORT cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
   const Scope scope;
   auto* const real = real_cublasDestroy_v2.get(scope);
   if (real == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  forget_workspace(handle);
+  {
+    const std::lock_guard lock(workspaces_mutex);
+    workspaces().erase(handle);
+  }
   return real(handle);
 }

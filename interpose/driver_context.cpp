@@ -43,7 +43,7 @@ bool one_device(const Scope& scope) {
 
 namespace pooch::interpose {
 
-CUcontext current_context(const Scope& scope) {
+[[gnu::hot]] CUcontext current_context(const Scope& scope) {
   if (scope.outermost() && known.call == scope.call()) return known.context;
   if (known.stays && !created.load(std::memory_order_relaxed)) return known.context;
   auto* const get_current = real_cuCtxGetCurrent.get(scope);

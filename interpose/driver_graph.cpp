@@ -88,7 +88,7 @@ void note_capture(const Scope& scope, StreamHandle stream) {
   } else {
     graphs().streams.erase(stream);
   }
-  set_captures(graphs().streams.size());
+  captures = graphs().streams.size();
 }
 
 template <class RealCall>
@@ -189,7 +189,7 @@ bool captured(const Scope& scope, StreamHandle stream) {
 void forget_capture(StreamHandle stream) {
   const std::lock_guard lock(graphs().mutex);
   graphs().streams.erase(stream);
-  set_captures(graphs().streams.size());
+  captures = graphs().streams.size();
 }
 
 bool hold_captured(const Scope& scope, runtime::Session& session, const char* function, StreamHandle stream,

@@ -154,9 +154,9 @@ bool add_operands(CallBuilder& call, std::span<const LaunchWord> words) {
 
 template <class RealCall>
 CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) {
+  if (const Unwatched passes(scope); passes) return real();
   runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
   if (session == nullptr) return real();
-  if (const Unwatched passes(scope, *session); passes) return real();
   const auto facts = facts_of(scope, launch.shape.function);
   const auto buffer = launch.extra != nullptr ? buffer_of(launch.extra) : std::span<const std::byte>();
   const bool by_buffer = launch.params == nullptr && !buffer.empty();
@@ -194,7 +194,7 @@ CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) 
 }  // namespace
 
 #define POOCH_LAUNCHES(suffix, for_zero)                                                                     \
-  POOCH_EXPORT CUresult cuLaunchKernel##suffix(                                                              \
+  POOCH_HOT_EXPORT CUresult cuLaunchKernel##suffix(                                                          \
       CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,                     \
       unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,   \
       CUstream hStream, void** kernelParams, void** extra) {                                                 \
@@ -209,8 +209,8 @@ CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) 
                       hStream, kernelParams, extra);                                                         \
         });                                                                                                  \
   }                                                                                                          \
-  POOCH_EXPORT CUresult cuLaunchKernelEx##suffix(const CUlaunchConfig* config, CUfunction f,                 \
-                                                 void** kernelParams, void** extra) {                        \
+  POOCH_HOT_EXPORT CUresult cuLaunchKernelEx##suffix(const CUlaunchConfig* config, CUfunction f,             \
+                                                     void** kernelParams, void** extra) {                    \
     const Scope scope;                                                                                       \
     auto* const real = real_cuLaunchKernelEx##suffix.get(scope);                                             \
     if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                        \

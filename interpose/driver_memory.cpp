@@ -34,13 +34,13 @@ CUresult refuse(const Error& error) {
   return to_cuda(error);
 }
 
-// `real` allocates and writes `*address`.
+// `real` allocates from the pool, if from one, and writes `*address`.
 template <class RealCall>
 CUresult pass_through(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes, bool by_program,
-                      RealCall&& real) {
+                      PoolAccount* pool, RealCall&& real) {
   if (directly_inside_submit(scope)) {
     const CUresult status = real();
-    if (status == CUDA_SUCCESS) note_allocated_inside(Address{*address}, bytes);
+    if (status == CUDA_SUCCESS) note_allocated_inside(Address{*address}, bytes, pool);
     return status;
   }
   runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
@@ -56,27 +56,29 @@ CUresult pass_through(const Scope& scope, CUdeviceptr* address, std::uint64_t by
   for (std::uint64_t room = bytes; status == CUDA_ERROR_OUT_OF_MEMORY && session->relieve_device(room);
        room *= 2)
     status = real();
-  if (status == CUDA_SUCCESS) {
-    session->passed_through(Address{*address}, bytes, by_program);
-  } else {
+  if (status != CUDA_SUCCESS) {
     session->pass_through_failed(bytes);
+    return status;
   }
+  charge(pool, bytes, /*managed=*/false);
+  session->passed_through(Address{*address}, bytes, by_program, pool);
   return status;
 }
 
-// An allocation of `bytes`; `stream` where it is ordered by one. `real` is the driver's own way to do it, and
-// the only one where the memory is not `manageable`.
+// An allocation of `bytes`; `stream` where it is ordered by one, `pool` where it is from one. `real` is the
+// driver's own way to do it, and the only one where the memory is not `manageable`.
 template <class RealCall>
 CUresult allocate(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes,
-                  std::optional<StreamHandle> stream, bool manageable, const void* return_address,
-                  RealCall&& real) {
+                  std::optional<StreamHandle> stream, PoolAccount* pool, bool manageable,
+                  const void* return_address, RealCall&& real) {
   if (address == nullptr || bytes == 0) return real();
   const bool by_program = scope.outermost() && !called_from_library(return_address);
   runtime::Session* const session = by_program ? session_for_driver_call(scope) : nullptr;
   if (session == nullptr || !manageable || !session->manages(bytes))
-    return pass_through(scope, address, bytes, by_program, real);
-  const auto allocated = session->allocate(bytes, stream);
+    return pass_through(scope, address, bytes, by_program, pool, real);
+  const auto allocated = session->allocate(bytes, stream, pool);
   if (!allocated) return refuse(allocated.error());
+  charge(pool, bytes, /*managed=*/true);
   *address = raw(*allocated);
   return CUDA_SUCCESS;
 }
@@ -86,41 +88,31 @@ CUresult allocate(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes,
 template <class RealCall>
 CUresult allocate_plain(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes,
                         const void* return_address, RealCall&& real) {
-  return allocate(scope, address, bytes, std::nullopt, !any_capture(), return_address, real);
+  return allocate(scope, address, bytes, std::nullopt, /*pool=*/nullptr, !any_capture(), return_address,
+                  real);
 }
 
 template <class RealCall>
-CUresult allocate_from(const Scope& scope, CUmemoryPool pool, CUdeviceptr* address, std::uint64_t bytes,
+CUresult allocate_from(const Scope& scope, PoolAccount* pool, CUdeviceptr* address, std::uint64_t bytes,
                        StreamHandle stream, const void* return_address, RealCall&& real) {
   // A captured allocation is a node of the graph: it happens when that runs.
   if (address == nullptr || bytes == 0 || pool == nullptr || captured(scope, stream)) return real();
-  const PoolMemory memory = memory_of(scope, pool);
+  const PoolMemory memory = memory_of(scope, *pool);
   if (memory == PoolMemory::elsewhere) return real();
-  if (!pool_admits(pool, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult status =
-      allocate(scope, address, bytes, stream, memory == PoolMemory::manageable, return_address, real);
-  if (status != CUDA_SUCCESS) return status;
-  pool_allocated(pool, *address, bytes, session_owning(Address{*address}) != nullptr);
-  return status;
+  if (!admits(*pool, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  return allocate(scope, address, bytes, stream, pool, memory == PoolMemory::manageable, return_address,
+                  real);
 }
 
-template <class RealCall>
-CUresult release_from(const Scope& scope, CUdeviceptr address, std::optional<StreamHandle> stream,
-                      RealCall&& real) {
-  if (address == 0 || open_session() == nullptr) return real();
-  runtime::Session* const session = session_owning(Address{address});
-  if (session == nullptr) {
-    if (directly_inside_submit(scope)) {
-      note_freed_inside(Address{address});
-    } else if (!inside_submit()) {
-      each_session(scope, [&](runtime::Session& each) { each.pass_through_freed(Address{address}); });
-    }
-    return real();
-  }
+CUresult release_managed(const Scope& scope, runtime::Session& session, CUdeviceptr address,
+                         std::optional<StreamHandle> stream) {
   if (stream && captured(scope, *stream)) return CUDA_ERROR_INVALID_VALUE;  // a graph frees what it allocated
-  const InContext there(scope, *session);
-  const Status freed = session->free(Address{address}, stream);
-  if (freed) return CUDA_SUCCESS;
+  const InContext there(scope, session);
+  const auto freed = session.free(Address{address}, stream);
+  if (freed) {
+    discharge(static_cast<PoolAccount*>(freed->pool), freed->bytes, /*managed=*/true);
+    return CUDA_SUCCESS;
+  }
   // The program's mistake gets a line each time; a device in trouble fails every free after the first.
   static std::atomic<bool> reported{false};
   if (freed.error().code == ErrorCode::invalid_argument || !reported.exchange(true)) {
@@ -129,12 +121,30 @@ CUresult release_from(const Scope& scope, CUdeviceptr address, std::optional<Str
   return to_cuda(freed.error());
 }
 
+// Memory of the driver's goes off the account before the driver may hand out its address again.
 template <class RealCall>
 CUresult release(const Scope& scope, CUdeviceptr address, std::optional<StreamHandle> stream,
                  RealCall&& real) {
-  PoolFree account(address);
-  const CUresult status = release_from(scope, address, stream, real);
-  if (status == CUDA_SUCCESS) account.done();
+  if (address == 0 || open_session() == nullptr) return real();
+  if (runtime::Session* const owner = session_owning(Address{address}))
+    return release_managed(scope, *owner, address, stream);
+  if (inside_submit()) {
+    if (directly_inside_submit(scope)) note_freed_inside(Address{address});
+    return real();
+  }
+  runtime::Session* knows = nullptr;
+  runtime::Freed gone{};
+  each_session(scope, [&](runtime::Session& each) {
+    const auto freed = knows == nullptr ? each.pass_through_freed(Address{address}) : std::nullopt;
+    if (freed) knows = &each, gone = *freed;
+  });
+  const CUresult status = real();
+  if (knows == nullptr) return status;
+  if (status == CUDA_SUCCESS) {
+    discharge(static_cast<PoolAccount*>(gone.pool), gone.bytes, /*managed=*/false);
+  } else {
+    knows->pass_through_kept(Address{address}, gone);
+  }
   return status;
 }
 
@@ -177,7 +187,7 @@ POOCH_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
 }
 
 #define POOCH_STREAM_ORDERED(suffix, for_zero)                                                              \
-  POOCH_EXPORT CUresult cuMemAllocAsync##suffix(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {     \
+  POOCH_HOT_EXPORT CUresult cuMemAllocAsync##suffix(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) { \
     const Scope scope;                                                                                      \
     auto* const real = real_cuMemAllocAsync##suffix.get(scope);                                             \
     if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                       \
@@ -189,10 +199,10 @@ POOCH_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
     const Scope scope;                                                                                      \
     auto* const real = real_cuMemAllocFromPoolAsync##suffix.get(scope);                                     \
     if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                       \
-    return allocate_from(scope, pool, dptr, bytesize, stream_of(hStream, for_zero),                         \
+    return allocate_from(scope, pool_account(scope, pool), dptr, bytesize, stream_of(hStream, for_zero),    \
                          __builtin_return_address(0), [&] { return real(dptr, bytesize, pool, hStream); }); \
   }                                                                                                         \
-  POOCH_EXPORT CUresult cuMemFreeAsync##suffix(CUdeviceptr dptr, CUstream hStream) {                        \
+  POOCH_HOT_EXPORT CUresult cuMemFreeAsync##suffix(CUdeviceptr dptr, CUstream hStream) {                    \
     const Scope scope;                                                                                      \
     auto* const real = real_cuMemFreeAsync##suffix.get(scope);                                              \
     if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                       \

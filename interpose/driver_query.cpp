@@ -70,7 +70,7 @@ CUresult attribute_of(const runtime::Session& session, const runtime::Extent& al
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return put(to, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return put(to, pool_of(raw(allocation.base)));
+      return put(to, handle_of(static_cast<PoolAccount*>(session.pool_of(allocation.base))));
     default:
       return CUDA_ERROR_INVALID_VALUE;  // host pointer, P2P tokens: not for device memory
   }

@@ -315,14 +315,18 @@ def wrapper_lines(row, functions, library):
     yield f"  auto* const real = real_{row.name}.get(scope);"
     yield f"  if (real == nullptr) return {library.missing};"
     yield f"  const auto launch = [&] {{ return real({arguments}); }};"
+    passes = "  if (const Unwatched passes(scope); passes) return launch();"
+    early = not row.carries and not library.awaits_others
+    if early:
+        yield passes
     yield f"  runtime::Session* const session = scope.outermost() ? {library.session} : nullptr;"
     yield "  if (session == nullptr) return launch();"
     if row.carries:
         yield f"  note_carried(*session, {', '.join(row.carries)});"
     if library.awaits_others:
         yield "  session->watch();"
-    else:
-        yield "  if (const Unwatched passes(scope, *session); passes) return launch();"
+    elif not early:
+        yield passes
     yield (
         f'  CallBuilder call(scope, *session, "{row.name}", {kind_expression(row)}, '
         f"{stream_expression(row, library)});"

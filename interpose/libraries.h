@@ -56,6 +56,9 @@ class Real {
 }  // namespace pooch::interpose
 
 #define POOCH_EXPORT extern "C" __attribute__((visibility("default")))
+// What programs that are bound by their launches call most is kept together, as are the functions below it
+// that are [[gnu::hot]]: each page of code that a call touches costs such a program time.
+#define POOCH_HOT_EXPORT extern "C" __attribute__((visibility("default"), hot))
 
 // An exported function: the last argument decides what happens around `launch()`, the real call, within
 // `scope`.

@@ -5,7 +5,6 @@
 #include "interpose/driver_api.h"
 
 #include <cstdint>
-#include <memory>
 
 #include "interpose/scope.h"
 
@@ -17,37 +16,23 @@ enum class PoolMemory : std::uint8_t {
   elsewhere,   // the host's or another device's: not counted against the cap either
 };
 
+// A pool's figures: of what a session knows to be allocated from it. Lives as long as the pool or anything
+// that was allocated from it.
 struct PoolAccount;
 
-// The pool that cuMemAllocAsync takes from in the current context; nullptr where the driver does not say.
-CUmemoryPool current_pool(const Scope& scope);
-PoolMemory memory_of(const Scope& scope, CUmemoryPool pool);
+// Of the pool that cuMemAllocAsync takes from in the current context; nullptr where the driver does not say.
+PoolAccount* current_pool(const Scope& scope);
+PoolAccount* pool_account(const Scope& scope, CUmemoryPool pool);
+PoolMemory memory_of(const Scope& scope, const PoolAccount& account);
+CUmemoryPool handle_of(const PoolAccount* account);  // nullptr: of none
 
 // Has the driver give back what is free in the current pool.
 void trim_current_pool(const Scope& scope);
 
 // May so many bytes more be allocated from it? (CUmemPoolProps::maxSize.)
-bool pool_admits(CUmemoryPool pool, std::uint64_t bytes);
-void pool_allocated(CUmemoryPool pool, CUdeviceptr address, std::uint64_t bytes, bool managed);
-
-// Takes an allocation off its pool's account before the driver may hand out its address again. The destructor
-// puts it back, unless it was `done`.
-class PoolFree {
- public:
-  explicit PoolFree(CUdeviceptr address);
-  ~PoolFree();
-  PoolFree(const PoolFree&) = delete;
-  PoolFree& operator=(const PoolFree&) = delete;
-  void done() { account_.reset(); }
-
- private:
-  CUdeviceptr address_;
-  std::uint64_t bytes_ = 0;
-  bool managed_ = false;
-  std::shared_ptr<PoolAccount> account_;
-};
-
-// The pool of a live allocation; nullptr where it is from none.
-CUmemoryPool pool_of(CUdeviceptr allocation);
+bool admits(const PoolAccount& account, std::uint64_t bytes);
+// An allocation from the pool begins and ends; nullptr: it is from none.
+void charge(PoolAccount* account, std::uint64_t bytes, bool managed);
+void discharge(PoolAccount* account, std::uint64_t bytes, bool managed);
 
 }  // namespace pooch::interpose

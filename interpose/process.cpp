@@ -31,6 +31,9 @@
 #include "interpose/trials.h"
 
 namespace pooch::interpose {
+
+constinit std::atomic<runtime::Watch*> first_watch{nullptr};
+
 namespace {
 
 POOCH_REAL(cuda, cuCtxSetCurrent);
@@ -93,6 +96,7 @@ void leave_environment() {
 
 void in_forked_child() {
   inert.store(true);
+  first_watch.store(nullptr);
 }
 
 Status write_file(const std::filesystem::path& to, const std::string& text) {
@@ -208,6 +212,7 @@ runtime::Session* open_on(CUdevice device, CUcontext context) {
       new Served{(*opened).release(), context, device,
                  shared ? *report_folder / fmt::format("device-{}", device) : *report_folder};
   served_count.store(number + 1, std::memory_order_release);
+  if (number == 0) first_watch.store(&all_served[0]->session->passing(), std::memory_order_release);
   return all_served[number]->session;
 }
 
@@ -241,7 +246,7 @@ runtime::Session* open_in(CUcontext context, const Scope& scope) {
   return made;
 }
 
-runtime::Session* session_in(CUcontext context, const Scope& scope) {
+[[gnu::hot]] runtime::Session* session_in(CUcontext context, const Scope& scope) {
   for (const Served* const one : served())
     if (one->context == context) return one->session;
   if (context != last_foreign.load(std::memory_order_relaxed))
@@ -255,11 +260,14 @@ struct Noted {
   Address address;
   std::uint64_t bytes;
   bool allocated;
+  PoolAccount* pool;
 };
-[[gnu::tls_model("initial-exec")]] thread_local int submit_depth = 0;  // 0: not inside a submit
-[[gnu::tls_model("initial-exec")]] thread_local std::span<const Access> submit_operands;
 std::vector<Noted>& noted() {
   return per_thread<std::vector<Noted>>();
+}
+void note_inside(const Noted& what) {
+  noted().push_back(what);
+  inside.noted = true;
 }
 
 }  // namespace
@@ -284,7 +292,7 @@ void after_driver_init(const Scope&) {
   std::call_once(once, [] { std::atexit(at_exit); });
 }
 
-const Config* configuration() {
+[[gnu::hot]] const Config* configuration() {
   return inert.load() ? nullptr : config.load(std::memory_order_acquire);
 }
 
@@ -300,17 +308,17 @@ CUdevice device_of(const runtime::Session& session) {
   return 0;
 }
 
-std::optional<CUdevice> device_served_in(CUcontext context) {
+[[gnu::hot]] std::optional<CUdevice> device_served_in(CUcontext context) {
   for (const Served* const one : served())
     if (one->context == context) return one->device;
   return std::nullopt;
 }
 
-runtime::Session* open_session() {
+[[gnu::hot]] runtime::Session* open_session() {
   return inert.load(std::memory_order_relaxed) || served().empty() ? nullptr : served().front()->session;
 }
 
-runtime::Session* session_owning(Address address) {
+[[gnu::hot]] runtime::Session* session_owning(Address address) {
   if (inert.load(std::memory_order_relaxed)) return nullptr;
   for (const Served* const one : served())
     if (one->session->owns(address)) return one->session;
@@ -323,7 +331,7 @@ runtime::Session* session_on(CUdevice device) {
   return nullptr;
 }
 
-void each_session(const Scope& scope, FunctionRef<void(runtime::Session&)> visit) {
+[[gnu::hot]] void each_session(const Scope& scope, FunctionRef<void(runtime::Session&)> visit) {
   if (inert.load(std::memory_order_relaxed)) return;
   for (const Served* const one : served()) {
     const InContext there(scope, *one->session);
@@ -384,7 +392,7 @@ int submit_across(const Scope& scope, const runtime::Session& own, runtime::Sess
       out_of_memory);
 }
 
-runtime::Session* session_for_driver_call(const Scope& scope) {
+[[gnu::hot]] runtime::Session* session_for_driver_call(const Scope& scope) {
   if (configuration() == nullptr) return nullptr;
   CUcontext const context = current_context(scope);
   return context == nullptr ? nullptr : session_in(context, scope);
@@ -402,24 +410,17 @@ runtime::Session* session_for_library_call(const Scope& scope) {
   return session_in(context, scope);
 }
 
-bool directly_inside_submit(const Scope& scope) {
-  return submit_depth != 0 && scope.depth() == submit_depth + 1;
-}
-
-void note_allocated_inside(Address address, std::uint64_t bytes) {
-  noted().push_back({address, bytes, true});
+void note_allocated_inside(Address address, std::uint64_t bytes, PoolAccount* pool) {
+  charge(pool, bytes, /*managed=*/false);
+  note_inside({address, bytes, true, pool});
 }
 void note_freed_inside(Address address) {
-  noted().push_back({address, 0, false});
-}
-
-bool inside_submit() {
-  return submit_depth != 0;
+  note_inside({address, 0, false, nullptr});
 }
 
 std::optional<runtime::Extent> find_allocation(const runtime::Session& in, Address address) {
-  if (submit_depth == 0 || submit_operands.empty()) return in.find(address);
-  for (const Access& operand : submit_operands) {
+  if (inside.depth == 0 || inside.operands.empty()) return in.find(address);
+  for (const Access& operand : inside.operands) {
     if (address >= operand.address && address - operand.address < operand.bytes) {
       return runtime::Extent{operand.address, operand.bytes};
     }
@@ -429,38 +430,33 @@ std::optional<runtime::Extent> find_allocation(const runtime::Session& in, Addre
 
 SubmitGuard::SubmitGuard(const Scope& scope, runtime::Session& in, std::span<const Access> operands)
     : session_(in) {
-  submit_depth = scope.depth();
-  submit_operands = operands;
+  inside = {scope.depth(), false, operands};
 }
 
 SubmitGuard::~SubmitGuard() {
-  submit_depth = 0;
-  submit_operands = {};
-  if (noted().empty()) return;
+  inside.depth = 0;
+  inside.operands = {};
+  if (inside.noted) account_for_noted(session_);
+}
+
+void account_for_noted(runtime::Session& session) {
+  inside.noted = false;
   for (const Noted& one : noted()) {
     if (!one.allocated) {
-      session_.pass_through_freed(one.address);
+      if (const auto gone = session.pass_through_freed(one.address))
+        discharge(static_cast<PoolAccount*>(gone->pool), gone->bytes, /*managed=*/false);
       continue;
     }
     // The memory is there already; admitting it makes the rest move over.
-    if (!session_.admit_pass_through(one.bytes)) {
+    if (!session.admit_pass_through(one.bytes)) {
       log::warn("a library took {} bytes of device memory inside a call, which the cap has no room for",
                 one.bytes);
+      discharge(one.pool, one.bytes, /*managed=*/false);
       continue;
     }
-    session_.passed_through(one.address, one.bytes, /*by_program=*/false);
+    session.passed_through(one.address, one.bytes, /*by_program=*/false, one.pool);
   }
   noted().clear();
-}
-
-Unwatched::Unwatched(const Scope& scope, runtime::Session& session) {
-  if (!session.lets_pass()) return;
-  passes_ = &session;
-  inside_.emplace(scope, session, std::span<const Access>());
-}
-
-Unwatched::~Unwatched() {
-  if (passes_ != nullptr) passes_->passed();
 }
 
 CUresult to_cuda(const Error& error) {

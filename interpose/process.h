@@ -7,6 +7,7 @@
 
 #include "interpose/driver_api.h"
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include "core/call.h"
 #include "core/config.h"
 #include "core/function_ref.h"
+#include "interpose/pools.h"
 #include "interpose/scope.h"
 #include "runtime/session.h"
 
@@ -70,13 +72,31 @@ const Config* configuration();
 
 // --- what a library does inside a wrapped call
 
+// The first session's, the only one where calls may pass; nullptr: there is none, or pooch is inert.
+extern constinit std::atomic<runtime::Watch*> first_watch;
+
+// The wrapped call that the thread is in.
+struct Inside {
+  int depth = 0;       // of its scope; 0: in none
+  bool noted = false;  // it has allocated or freed something
+  std::span<const Access> operands;
+};
+[[gnu::tls_model("initial-exec")]] inline constinit thread_local Inside inside{};
+
+// What was noted inside of the call that has ended is the session's from now on.
+void account_for_noted(runtime::Session& session);
+
 // The session's mutex is held around the real call, so allocations made in there are noted and accounted for
 // afterwards. True exactly for calls that the library makes itself, not for those that the driver makes
 // below.
-bool directly_inside_submit(const Scope& scope);
+inline bool directly_inside_submit(const Scope& scope) {
+  return inside.depth != 0 && scope.depth() == inside.depth + 1;
+}
 // Is the thread anywhere inside of a submit?
-bool inside_submit();
-void note_allocated_inside(Address address, std::uint64_t bytes);
+inline bool inside_submit() {
+  return inside.depth != 0;
+}
+void note_allocated_inside(Address address, std::uint64_t bytes, PoolAccount* pool);
 void note_freed_inside(Address address);
 // The live managed allocation at `address`, also while this thread holds the session's mutex; then what the
 // call itself told of it.
@@ -94,18 +114,28 @@ class SubmitGuard {
   runtime::Session& session_;
 };
 
-// A call of which nobody need know, as long as this lives; false: it is to be submitted.
+// A call of which nobody need know, as long as this lives; false: somebody may. The program's launches all
+// come through here first: a few lines of memory decide, whatever session there is and context is current.
 class Unwatched {
  public:
-  Unwatched(const Scope& scope, runtime::Session& session);
-  ~Unwatched();
+  explicit Unwatched(const Scope& scope) {
+    runtime::Watch* const watch = first_watch.load(std::memory_order_acquire);
+    if (watch == nullptr || !scope.outermost() || !watch->lets_pass()) return;
+    passes_ = watch;
+    inside.depth = scope.depth();
+  }
+  ~Unwatched() {
+    if (passes_ == nullptr) return;
+    inside.depth = 0;
+    passes_->passed();
+    if (inside.noted) account_for_noted(*open_session());
+  }
   Unwatched(const Unwatched&) = delete;
   Unwatched& operator=(const Unwatched&) = delete;
   explicit operator bool() const { return passes_ != nullptr; }
 
  private:
-  std::optional<SubmitGuard> inside_;  // what the call does inside is accounted for once it has passed
-  runtime::Session* passes_ = nullptr;
+  runtime::Watch* passes_ = nullptr;
 };
 
 // --- small helpers

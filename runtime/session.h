@@ -20,6 +20,7 @@
 #include "core/result.h"
 #include "core/summary.h"
 #include "runtime/memory_limits.h"
+#include "runtime/watch.h"
 
 namespace pooch::runtime {
 
@@ -40,6 +41,13 @@ struct Held {
   AllocationId allocation;
 };
 
+// An allocation that has ended.
+struct Freed {
+  std::uint64_t bytes;
+  bool by_program;
+  void* pool;
+};
+
 class Session {
  public:
   // `device` must outlive the session. Errors: invalid_argument (a cap below the smallest that works, …) or
@@ -52,23 +60,25 @@ class Session {
   // Is an allocation of this size pooch's business, or to be passed through?
   bool manages(std::uint64_t bytes) const;
   // An address for `bytes`; nothing is backed yet. `stream` for a stream-ordered allocation, whose content is
-  // usable from that stream's next work on. Error out_of_memory: cap and host budget together cannot hold it.
-  Result<Address> allocate(std::uint64_t bytes, std::optional<StreamHandle> stream);
+  // usable from that stream's next work on. `pool`: what it is from, for the caller to be told again. Error
+  // out_of_memory: cap and host budget together cannot hold it.
+  Result<Address> allocate(std::uint64_t bytes, std::optional<StreamHandle> stream, void* pool = nullptr);
   // Ends an allocation. Without `stream` the call keeps cudaFree's promise: it returns after all submitted
   // work finished. Error invalid_argument: not the start of a live managed allocation.
-  Status free(Address address, std::optional<StreamHandle> stream);
+  Result<Freed> free(Address address, std::optional<StreamHandle> stream);
   // Brackets an allocation the real driver serves, so that it counts against the cap: call before it, with
   // room made where needed (error out_of_memory where none can be), and `passed_through` with its address
   // after it, or `pass_through_failed`.
   Status admit_pass_through(std::uint64_t bytes);
   // `by_program`: the program or its framework asked for it, so it counts as need.
-  void passed_through(Address address, std::uint64_t bytes, bool by_program);
+  void passed_through(Address address, std::uint64_t bytes, bool by_program, void* pool = nullptr);
   void pass_through_failed(std::uint64_t bytes);
   // The driver itself refused `bytes` that were admitted: takes memory of pooch's off the device, evicting
   // where it must, so that asking once more may help. False: nothing is left to give.
   bool relieve_device(std::uint64_t bytes);
-  // An address that the driver is about to free; unknown ones are ignored.
-  void pass_through_freed(Address address);
+  // The driver is about to free it; nothing: not known here. `pass_through_kept`: it did not.
+  std::optional<Freed> pass_through_freed(Address address);
+  void pass_through_kept(Address address, const Freed& what);
 
   // --- addresses that no call shows
   // The program copies `memory`, which the host can read, to the device. Managed allocations that words in it
@@ -91,7 +101,9 @@ class Session {
   bool owns(Address address) const;
   // The live managed allocation that contains `address`.
   std::optional<Extent> find(Address address) const;
-  // The same for any allocation that pooch knows of, managed or not.
+  // What the live managed allocation that starts at `base` is from; nullptr where its caller did not say.
+  void* pool_of(Address base) const;
+  // The extent of any allocation that pooch knows of, managed or not.
   std::optional<Extent> find_known(Address address) const;
   // All live allocations that pooch knows of, managed or not.
   std::vector<Extent> allocations() const;
@@ -100,18 +112,16 @@ class Session {
   // --- work
 
   // Far from short of memory, and where nobody asked for anything that needs them, calls need not be
-  // submitted. True: the next one may be made at once, with `passed` behind it; in between the thread calls
-  // nothing else here. May be asked from the very call that passes.
-  bool lets_pass();
-  void passed();
+  // submitted: those that this lets pass. On their way the thread calls nothing else here but what may also
+  // be called inside of `submit`.
+  Watch& passing();
   // From now on all calls are to be submitted. May wait for the device. Needed before work that waits for the
   // program is put into a stream, and before another device may use memory of this one.
   void watch();
 
-  // Makes
-  // the call's operands resident, orders its stream behind what they wait for, runs `launch` and notes the
-  // use. Returns launch's own result, or `out_of_memory` where the operands cannot be made resident together.
-  // Operands outside managed memory cost nothing.
+  // Makes the call's operands resident, orders its stream behind what they wait for, runs `launch` and notes
+  // the use. Returns launch's own result, or `out_of_memory` where the operands cannot be made resident
+  // together. Operands outside managed memory cost nothing.
   int submit(const Call& call, FunctionRef<int()> launch, int out_of_memory);
   // Is it worth while to say more of the next call than what tells it from others? False where there is no
   // report, and in phases that are known well enough.

@@ -95,7 +95,7 @@ struct Session::Impl {
   // What passed-through memory takes when `more` is charged too: by our own account or the device's,
   // whichever is more, and a page for the next small allocation, which may find the driver's pages full.
   std::uint64_t outside_with(std::uint64_t more) const {
-    const std::uint64_t taken = std::max(outside_bytes, measured_outside) + more;
+    const std::uint64_t taken = std::max(outside_bytes.load(), measured_outside) + more;
     return taken == 0 ? 0 : round_up(taken, page) + page;
   }
   void measure_outside(std::uint64_t added);
@@ -110,25 +110,28 @@ struct Session::Impl {
   std::uint64_t occupied() const { return live_bytes + pool.taken_outside(); }
 
   // Every change of the list of allocations, so that `find` sees it whole without the session's mutex.
-  tracker::Allocation add_allocation(Address base, std::uint64_t bytes, bool managed, bool by_program) {
+  tracker::Allocation add_allocation(Address base, std::uint64_t bytes, bool managed, bool by_program,
+                                     void* from_pool) {
     recorder.allocated({base, bytes, managed, by_program});
     const std::lock_guard leaf(allocations_mutex);
     lowest_address.store(std::min(base, lowest_address.load(std::memory_order_relaxed)),
                          std::memory_order_relaxed);
     highest_address.store(std::max(base + bytes, highest_address.load(std::memory_order_relaxed)),
                           std::memory_order_relaxed);
-    return tracker.allocated(base, bytes, managed, by_program);
+    return tracker.allocated(base, bytes, managed, by_program, from_pool);
   }
-  void remove_allocation(Address base) {
+  std::optional<tracker::Allocation> remove_allocation(Address base) {
     small_buffers.erase(base);
     stays.erase(base);
     recorder.freed(base);
     const std::lock_guard leaf(allocations_mutex);
-    tracker.freed(base);
+    return tracker.freed(base);
   }
   // Is nothing known of the program's calls so far? Then from here on it is: session_watch.cpp.
   void begin_watch();
-  bool nearly_short(std::uint64_t more) const;
+  // Would `more` bring memory so near to being short that what calls do should be known by then?
+  bool nearly_short(std::uint64_t more) const { return near_short(occupied() + more); }
+  bool near_short(std::uint64_t taken) const { return taken > limits.cap / 2; }
   void back_at_once(Range& range, std::optional<StreamHandle> stream, std::unique_lock<std::mutex>& lock);
   // Small memory that a kernel of unknown effects wrote may hold addresses: noted, and looked at while ops
   // are still described, before memory is so short that something might leave.
@@ -188,9 +191,9 @@ struct Session::Impl {
   std::atomic<bool> details_wanted{false};
   // All allocations that there ever were lie between them.
   std::atomic<Address> lowest_address{Address{~std::uint64_t{0}}}, highest_address{Address{0}};
-  std::uint64_t outside_bytes = 0;     // what passed-through allocations are charged
-  std::uint64_t measured_outside = 0;  // what they took of the device when it was last asked
-  std::uint64_t free_at_start = 0;     // device bytes free when the session opened
+  std::atomic<std::uint64_t> outside_bytes{0};  // what passed-through allocations are charged
+  std::uint64_t measured_outside = 0;           // what they took of the device when it was last asked
+  std::uint64_t free_at_start = 0;              // device bytes free when the session opened
   std::uint64_t measured_peak = 0, passed_since_growth = 0;
   std::uint64_t added_since_asked = 0;  // bytes charged
   std::uint64_t moves_at_launch = 0;    // CountingDevice::moves when an op was last launched

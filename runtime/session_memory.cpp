@@ -8,7 +8,7 @@ namespace pooch::runtime {
 
 // --- allocation
 
-bool Session::manages(std::uint64_t bytes) const {
+[[gnu::hot]] bool Session::manages(std::uint64_t bytes) const {
   return bytes >= smallest_managed;
 }
 
@@ -26,7 +26,7 @@ Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
   return Done{};
 }
 
-Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandle> stream) {
+Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandle> stream, void* pool) {
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
   const std::uint64_t rounded = round_up(bytes, page);
@@ -39,7 +39,8 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   std::optional<Address> address;
   const auto found = s.allocate_range(rounded, stream.value_or(StreamHandle{}), address, lock);
   if (!found) return found.error();
-  const tracker::Allocation made = s.add_allocation(*address, bytes, /*managed=*/true, /*by_program=*/true);
+  const tracker::Allocation made =
+      s.add_allocation(*address, bytes, /*managed=*/true, /*by_program=*/true, pool);
   Range& range = s.residency->open(*address, rounded, made.id, bytes);
   s.tracker.set_backing(*address, &range);
   s.live_bytes += rounded;
@@ -48,7 +49,7 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   return *address;
 }
 
-Status Session::free(Address address, std::optional<StreamHandle> stream) {
+Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream) {
   Impl& s = *impl_;
   // cudaFree's promise. What cannot be waited for (a stream is capturing) the driver's own free would refuse
   // too.
@@ -68,24 +69,32 @@ Status Session::free(Address address, std::optional<StreamHandle> stream) {
     if (!mark) return mark.error();
     after.add(*mark);
   }
+  const Freed freed{gone->bytes, gone->by_program, gone->pool};
   const std::uint64_t rounded = round_up(gone->bytes, page);
   if (const auto ready = s.executor->freeing(range, gone->id, lock); !ready) return ready.error();
   s.residency->close(range, after);
-  if (const auto freed = s.executor->freed(range); !freed) return freed.error();
+  if (const auto taken = s.executor->freed(range); !taken) return taken.error();
   s.remove_allocation(address);
   s.space.free(address, rounded, stream.value_or(StreamHandle{}));
   s.live_bytes -= rounded;
   s.publish_occupied();
-  return Done{};
+  return freed;
 }
 
-Status Session::admit_pass_through(std::uint64_t bytes) {
+[[gnu::hot]] Status Session::admit_pass_through(std::uint64_t bytes) {
   Impl& s = *impl_;
+  const std::uint64_t charge = pass_through_charge(bytes);
+  // Far from short nobody need make room; that others come at the same time matters little.
+  const std::uint64_t taken = s.occupied_bytes.load(std::memory_order_relaxed) + s.outside_bytes + charge;
+  if (!s.watch.on() && !s.near_short(taken + page)) {
+    s.outside_bytes += charge;
+    return Done{};
+  }
   std::unique_lock lock(s.mutex);
-  if (s.nearly_short(pass_through_charge(bytes))) s.begin_watch();
-  const std::uint64_t expected = s.outside_with(pass_through_charge(bytes));
+  if (s.near_short(s.live_bytes + s.outside_with(charge))) s.begin_watch();
+  const std::uint64_t expected = s.outside_with(charge);
   if (expected > s.pool.outside() && !s.roomy(expected)) s.ask_outside();
-  const std::uint64_t now = s.outside_with(pass_through_charge(bytes));
+  const std::uint64_t now = s.outside_with(charge);
   const std::uint64_t more = now > s.pool.outside() ? now - s.pool.outside() : 0;
   if (now > s.limits.cap) {
     if (!s.full_reported.exchange(true))
@@ -99,8 +108,9 @@ Status Session::admit_pass_through(std::uint64_t bytes) {
     s.report_full(bytes);
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
-  if (const auto made = s.placement->make_room(more, lock); !made) return made.error();
-  s.outside_bytes += pass_through_charge(bytes);
+  if (more > 0)
+    if (const auto made = s.placement->make_room(more, lock); !made) return made.error();
+  s.outside_bytes += charge;
   const Status moved_over = s.pool.set_outside(s.outside_with(0));
   s.publish_occupied();
   return moved_over;
@@ -109,7 +119,7 @@ Status Session::admit_pass_through(std::uint64_t bytes) {
 // How tightly the driver packs small allocations, and when it has carried out a stream-ordered free, only the
 // driver knows. Asking costs some microseconds: it is asked each time while the answers still grow, then now
 // and then; in between what comes is added and what goes still counts, so that the answer is never too small.
-void Session::Impl::measure_outside(std::uint64_t added) {
+[[gnu::hot]] void Session::Impl::measure_outside(std::uint64_t added) {
   constexpr std::uint64_t steady = 4096, now_and_then = 64, many = 8 * MiB;
   added_since_asked += added;
   const bool due =
@@ -137,10 +147,10 @@ bool Session::Impl::outside_is_less() {
   return outside_with(0) < before && pool.set_outside(outside_with(0));
 }
 
-void Session::passed_through(Address address, std::uint64_t bytes, bool by_program) {
+[[gnu::hot]] void Session::passed_through(Address address, std::uint64_t bytes, bool by_program, void* pool) {
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
-  s.add_allocation(address, bytes, /*managed=*/false, by_program);
+  s.add_allocation(address, bytes, /*managed=*/false, by_program, pool);
   s.measure_outside(pass_through_charge(bytes));
   // The memory is there already; whatever else can move makes way. Where nothing can, the next one is
   // refused.
@@ -173,20 +183,29 @@ bool Session::relieve_device(std::uint64_t bytes) {
   return given && *given > 0;
 }
 
-void Session::pass_through_freed(Address address) {
-  const std::lock_guard lock(impl_->mutex);
-  const tracker::Allocation* gone = impl_->tracker.allocations().starting_at(address);
-  if (gone == nullptr || gone->managed) return;
-  const std::uint64_t charge = pass_through_charge(gone->bytes);
-  impl_->outside_bytes -= charge;
-  impl_->remove_allocation(address);
-  (void)impl_->pool.set_outside(impl_->outside_with(0));
-  impl_->publish_occupied();
+[[gnu::hot]] std::optional<Freed> Session::pass_through_freed(Address address) {
+  Impl& s = *impl_;
+  if (owns(address)) return std::nullopt;
+  const std::lock_guard lock(s.mutex);
+  const auto gone = s.remove_allocation(address);
+  if (!gone) return std::nullopt;
+  s.outside_bytes -= pass_through_charge(gone->bytes);
+  (void)s.pool.set_outside(s.outside_with(0));
+  s.publish_occupied();
+  return Freed{gone->bytes, gone->by_program, gone->pool};
+}
+
+void Session::pass_through_kept(Address address, const Freed& what) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->outside_bytes += pass_through_charge(what.bytes);
+  }
+  passed_through(address, what.bytes, what.by_program, what.pool);
 }
 
 // --- queries
 
-bool Session::owns(Address address) const {
+[[gnu::hot]] bool Session::owns(Address address) const {
   return impl_->space.contains(address);
 }
 
@@ -195,6 +214,12 @@ std::optional<Extent> Session::find(Address address) const {
   const std::lock_guard leaf(impl_->allocations_mutex);
   const tracker::Allocation* found = impl_->tracker.allocations().containing(address);
   return found == nullptr ? std::nullopt : std::optional(Extent{found->base, found->bytes});
+}
+
+void* Session::pool_of(Address base) const {
+  const std::lock_guard leaf(impl_->allocations_mutex);
+  const tracker::Allocation* found = impl_->tracker.allocations().starting_at(base);
+  return found == nullptr ? nullptr : found->pool;
 }
 
 std::optional<Extent> Session::find_known(Address address) const {

@@ -9,22 +9,13 @@
 
 namespace pooch::runtime {
 
-bool Session::lets_pass() {
-  return impl_->watch.lets_pass();
-}
-
-void Session::passed() {
-  impl_->watch.passed();
+Watch& Session::passing() {
+  return impl_->watch;
 }
 
 void Session::watch() {
   const std::lock_guard lock(impl_->mutex);
   impl_->begin_watch();
-}
-
-// Would `more` bring memory so near to being short that what calls do should be known by then?
-bool Session::Impl::nearly_short(std::uint64_t more) const {
-  return occupied() + more > limits.cap / 2;
 }
 
 // The mutex is held while the host waits, this once: whoever comes meanwhile must find all of it done.

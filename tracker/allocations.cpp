@@ -2,13 +2,21 @@
 
 namespace pooch::tracker {
 
-const Allocation& Allocations::add(Address base, std::uint64_t bytes, bool managed, bool by_program,
-                                   std::uint64_t born) {
-  const Allocation made{AllocationId{++last_id_}, base, bytes, managed, by_program, born};
-  auto [place, fresh] = by_address_.try_emplace(base, made);
-  if (!fresh) {  // the driver handed out an address whose free passed us by
-    (void)take(base);
-    place = by_address_.emplace(base, made).first;
+[[gnu::hot]] const Allocation& Allocations::add(Address base, std::uint64_t bytes, bool managed,
+                                                bool by_program, std::uint64_t born, void* pool) {
+  const Allocation made{AllocationId{++last_id_}, base, bytes, managed, by_program, born, pool};
+  auto after = by_address_.lower_bound(base);
+  if (after != by_address_.end() && after->first == base) {
+    ++after;
+    (void)take(base);  // the driver handed out an address whose free passed us by
+  }
+  ByAddress::iterator place;
+  if (spare_.empty()) {
+    place = by_address_.emplace_hint(after, base, made);
+  } else {
+    spare_.back().key() = base, spare_.back().mapped() = made;
+    place = by_address_.insert(after, std::move(spare_.back()));
+    spare_.pop_back();
   }
   if (by_program) {
     live_ += bytes;
@@ -18,7 +26,7 @@ const Allocation& Allocations::add(Address base, std::uint64_t bytes, bool manag
   return place->second;
 }
 
-std::optional<Allocation> Allocations::take(Address base) {
+[[gnu::hot]] std::optional<Allocation> Allocations::take(Address base) {
   const auto found = by_address_.find(base);
   if (found == by_address_.end()) return std::nullopt;
   const Allocation gone = found->second;
@@ -26,7 +34,7 @@ std::optional<Allocation> Allocations::take(Address base) {
     live_ -= gone.bytes;
     if (gone.managed) live_managed_ -= gone.bytes;
   }
-  by_address_.erase(found);
+  spare_.push_back(by_address_.extract(found));
   return gone;
 }
 

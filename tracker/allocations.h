@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "core/ids.h"
 
@@ -16,13 +17,14 @@ struct Allocation {
   bool managed;             // pooch moves it; otherwise the real driver serves it
   bool by_program;          // counts as need; false for what CUDA's own libraries take for themselves
   std::uint64_t born;       // ops that the program had submitted by then
+  void* pool = nullptr;     // what it is from, if its caller says so
   void* backing = nullptr;  // whatever the one who moves it keeps for it
 };
 
 class Allocations {
  public:
   const Allocation& add(Address base, std::uint64_t bytes, bool managed, bool by_program,
-                        std::uint64_t born = 0);
+                        std::uint64_t born = 0, void* pool = nullptr);
   void set_backing(Address base, void* backing) { by_address_.find(base)->second.backing = backing; }
   // The allocation that starts at `base` is no more; empty if there is none.
   std::optional<Allocation> take(Address base);
@@ -39,7 +41,9 @@ class Allocations {
   std::uint64_t need_managed_bytes() const { return need_peak_managed_; }  // the managed part of that moment
 
  private:
-  std::map<Address, Allocation> by_address_;
+  using ByAddress = std::map<Address, Allocation>;
+  ByAddress by_address_;
+  std::vector<ByAddress::node_type> spare_;  // of allocations that ended, for those to come
   std::uint64_t last_id_ = 0;
   std::uint64_t live_ = 0, live_managed_ = 0;
   std::uint64_t need_peak_ = 0, need_peak_managed_ = 0;

@@ -20,17 +20,19 @@ Shape result_shape(const Call& call) {
 
 }  // namespace
 
-const Allocation& Tracker::allocated(Address base, std::uint64_t bytes, bool managed, bool by_program) {
-  const Allocation& made = allocations_.add(base, bytes, managed, by_program, steps_);
+[[gnu::hot]] const Allocation& Tracker::allocated(Address base, std::uint64_t bytes, bool managed,
+                                                  bool by_program, void* pool) {
+  const Allocation& made = allocations_.add(base, bytes, managed, by_program, steps_, pool);
   if (watching_) log_.add_allocation({steps_, made.id, bytes, managed, true});
   return made;
 }
 
-void Tracker::freed(Address base) {
+[[gnu::hot]] std::optional<Allocation> Tracker::freed(Address base) {
   const auto gone = allocations_.take(base);
-  if (!gone) return;
+  if (!gone || !watching_) return gone;
   versions_.erase(gone->id);
-  if (watching_) log_.add_allocation({steps_, gone->id, gone->bytes, gone->managed, false});
+  log_.add_allocation({steps_, gone->id, gone->bytes, gone->managed, false});
+  return gone;
 }
 
 void Tracker::watch() {

@@ -32,10 +32,11 @@ class Tracker {
  public:
   const Allocations& allocations() const { return allocations_; }
   // `by_program`: see Allocation.
-  const Allocation& allocated(Address base, std::uint64_t bytes, bool managed, bool by_program);
+  const Allocation& allocated(Address base, std::uint64_t bytes, bool managed, bool by_program,
+                              void* pool = nullptr);
   void set_backing(Address base, void* backing) { allocations_.set_backing(base, backing); }
   // The allocation that starts at `base` is no more, and its content is dead. Nothing if there is none.
-  void freed(Address base);
+  std::optional<Allocation> freed(Address base);
 
   // Ops are not told from now on, until watch(). Allocations are, and are not logged.
   void look_away() { watching_ = false; }

@@ -19,10 +19,10 @@ StreamHandle Program::next_stream() {
 
 // Like a wrapper: calls that need not be known pass.
 int Program::issue(const Call& call, FunctionRef<int()> launch) {
-  if (!session_.lets_pass()) return session_.submit(call, launch, refused);
+  if (!session_.passing().lets_pass()) return session_.submit(call, launch, refused);
   ++passed_;
   const int status = launch();
-  session_.passed();
+  session_.passing().passed();
   return status;
 }
 

@@ -62,21 +62,27 @@ Result<std::unique_ptr<Session>> Session::open(const Config&, Device&) {
 bool Session::manages(std::uint64_t) const {
   return false;
 }
-Result<Address> Session::allocate(std::uint64_t, std::optional<StreamHandle>) {
+Result<Address> Session::allocate(std::uint64_t, std::optional<StreamHandle>, void*) {
   std::abort();
 }
-Status Session::free(Address, std::optional<StreamHandle>) {
+Result<Freed> Session::free(Address, std::optional<StreamHandle>) {
   return Error{ErrorCode::invalid_argument, "nothing is managed here"};
 }
 Status Session::admit_pass_through(std::uint64_t) {
   return Done{};
 }
-void Session::passed_through(Address, std::uint64_t, bool) {}
+void Session::passed_through(Address, std::uint64_t, bool, void*) {}
 void Session::pass_through_failed(std::uint64_t) {}
 bool Session::relieve_device(std::uint64_t) {
   return false;
 }
-void Session::pass_through_freed(Address) {}
+std::optional<Freed> Session::pass_through_freed(Address) {
+  return std::nullopt;
+}
+void Session::pass_through_kept(Address, const Freed&) {}
+void* Session::pool_of(Address) const {
+  return nullptr;
+}
 
 void Session::capture_begins() {}
 Status Session::hold(std::span<const Access>, std::vector<Held>&) {
@@ -105,10 +111,10 @@ MemoryInfo Session::memory_info() const {
   return {0, 0};
 }
 
-bool Session::lets_pass() {
-  return false;
+Watch& Session::passing() {
+  static Watch watch(/*on=*/true);
+  return watch;
 }
-void Session::passed() {}
 void Session::watch() {}
 
 int Session::submit(const Call& call, FunctionRef<int()> launch, int) {

@@ -39,9 +39,9 @@ void write(Session& session, LazyDevice& device, StreamHandle stream, Address at
     });
     return 0;
   };
-  if (session.lets_pass()) {
+  if (session.passing().lets_pass()) {
     launch();
-    return session.passed();
+    return session.passing().passed();
   }
   const Access access{at, bytes, Effect::overwrite};
   EXPECT_EQ(session.submit({"write", OpKind::set, stream, {&access, 1}}, launch, refused), 0);
@@ -208,12 +208,12 @@ TEST(SessionWatch, ACaptureAndPassedThroughMemoryBeginToWatch) {
   LazyDevice device(512 * MiB);
   const auto captures = open(device, "40MiB"), passes = open(device, "40MiB");
   captures->capture_begins();
-  EXPECT_FALSE(captures->lets_pass());
+  EXPECT_FALSE(captures->passing().lets_pass());
   ASSERT_TRUE(passes->admit_pass_through(4 * MiB));
-  EXPECT_TRUE(passes->lets_pass());
-  passes->passed();
+  EXPECT_TRUE(passes->passing().lets_pass());
+  passes->passing().passed();
   ASSERT_TRUE(passes->admit_pass_through(17 * MiB));
-  EXPECT_FALSE(passes->lets_pass()) << "half of the cap is taken";
+  EXPECT_FALSE(passes->passing().lets_pass()) << "half of the cap is taken";
 }
 
 TEST(Watch, BeginsOnceCallsThatAreOnTheirWayHavePassed) {
