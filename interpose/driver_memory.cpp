@@ -9,6 +9,7 @@
 #include "interpose/libraries.h"
 #include "interpose/pools.h"
 #include "interpose/process.h"
+#include "interpose/small_blocks.h"
 
 using namespace pooch;
 using namespace pooch::interpose;
@@ -60,8 +61,8 @@ CUresult pass_through(const Scope& scope, CUdeviceptr* address, std::uint64_t by
     session->pass_through_failed(bytes);
     return status;
   }
-  charge(pool, bytes, /*managed=*/false);
-  session->passed_through(Address{*address}, bytes, by_program, pool);
+  charge(pool, bytes, ServedBy::driver);
+  session->passed_through(Address{*address}, bytes, by_program, origin_of(pool));
   return status;
 }
 
@@ -74,11 +75,21 @@ CUresult allocate(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes,
   if (address == nullptr || bytes == 0) return real();
   const bool by_program = scope.outermost() && !called_from_library(return_address);
   runtime::Session* const session = by_program ? session_for_driver_call(scope) : nullptr;
-  if (session == nullptr || !manageable || !session->manages(bytes))
-    return pass_through(scope, address, bytes, by_program, pool, real);
-  const auto allocated = session->allocate(bytes, stream, pool);
+  if (session == nullptr || !manageable) return pass_through(scope, address, bytes, by_program, pool, real);
+  if (!session->manages(bytes)) {
+    const auto block =
+        pool != nullptr && stream ? take_block(scope, *session, *pool, bytes, *stream) : std::nullopt;
+    if (!block) return pass_through(scope, address, bytes, by_program, pool, real);
+    *address = *block;
+    return CUDA_SUCCESS;
+  }
+  auto allocated = session->allocate(bytes, stream, origin_of(pool));
+  if (!allocated && allocated.error().code == ErrorCode::out_of_memory) {
+    trim_current_pool(scope);
+    allocated = session->allocate(bytes, stream, origin_of(pool));
+  }
   if (!allocated) return refuse(allocated.error());
-  charge(pool, bytes, /*managed=*/true);
+  charge(pool, bytes, ServedBy::session);
   *address = raw(*allocated);
   return CUDA_SUCCESS;
 }
@@ -110,7 +121,8 @@ CUresult release_managed(const Scope& scope, runtime::Session& session, CUdevice
   const InContext there(scope, session);
   const auto freed = session.free(Address{address}, stream);
   if (freed) {
-    discharge(static_cast<PoolAccount*>(freed->pool), freed->bytes, /*managed=*/true);
+    if (const auto* const origin = static_cast<const Origin*>(freed->origin))
+      discharge(origin->account, freed->bytes, ServedBy::session);
     return CUDA_SUCCESS;
   }
   // The program's mistake gets a line each time; a device in trouble fails every free after the first.
@@ -132,16 +144,24 @@ CUresult release(const Scope& scope, CUdeviceptr address, std::optional<StreamHa
     if (directly_inside_submit(scope)) note_freed_inside(Address{address});
     return real();
   }
+  // A graph frees what it allocated.
+  if (stream && captured(scope, *stream) && session_of_block(address) != nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   runtime::Session* knows = nullptr;
   runtime::Freed gone{};
   each_session(scope, [&](runtime::Session& each) {
     const auto freed = knows == nullptr ? each.pass_through_freed(Address{address}) : std::nullopt;
     if (freed) knows = &each, gone = *freed;
   });
+  const auto* const origin = static_cast<const Origin*>(gone.origin);
+  if (origin != nullptr && origin->blocks != nullptr)
+    return give_block(scope, *origin, address, gone.bytes, stream);
+  if (knows == nullptr && session_of_block(address) != nullptr)
+    return CUDA_ERROR_INVALID_VALUE;  // no block's start
   const CUresult status = real();
   if (knows == nullptr) return status;
   if (status == CUDA_SUCCESS) {
-    discharge(static_cast<PoolAccount*>(gone.pool), gone.bytes, /*managed=*/false);
+    if (origin != nullptr) discharge(origin->account, gone.bytes, ServedBy::driver);
   } else {
     knows->pass_through_kept(Address{address}, gone);
   }

@@ -10,6 +10,7 @@
 #include "interpose/libraries.h"
 #include "interpose/pools.h"
 #include "interpose/process.h"
+#include "interpose/small_blocks.h"
 
 namespace pooch::interpose {
 
@@ -35,13 +36,22 @@ class Figure {
 
 }  // namespace
 
-struct PoolAccount {
+struct PoolAccount : Origin {
+  PoolAccount(CUmemoryPool which, PoolMemory where, CUdevice of, std::uint64_t may_use, bool is_standard)
+      : Origin{this, nullptr},
+        handle(which),
+        memory(where),
+        device(of),
+        most(may_use),
+        standard(is_standard) {}
+
   const CUmemoryPool handle;
   const PoolMemory memory;
   const CUdevice device;                     // for what is not elsewhere
-  const std::uint64_t most = 0;              // that may be used; 0: any
+  const std::uint64_t most;                  // that may be used; 0: any
+  const bool standard;                       // the device's own
   std::atomic<std::uint64_t> threshold = 0;  // up to which the program lets the pool keep what is free
-  std::atomic<bool> any_managed = false;     // else the driver's own figures are right
+  std::atomic<bool> any_own = false;         // else the driver's own figures are right
   Figure used = {}, managed = {};            // managed: whole pages
   std::atomic<std::uint64_t> holders = 1;    // the list of pools, and what is allocated
 };
@@ -108,7 +118,7 @@ PoolAccount* learn(const Scope& scope, CUmemoryPool pool) {
   const std::lock_guard lock(book().mutex);
   PoolAccount*& known = book().pools[pool];
   if (known == nullptr)
-    known = new PoolAccount{pool, ours ? PoolMemory::manageable : PoolMemory::elsewhere, device};
+    known = new PoolAccount(pool, ours ? PoolMemory::manageable : PoolMemory::elsewhere, device, 0, ours);
   return known;
 }
 
@@ -137,7 +147,7 @@ void note_created(CUmemoryPool pool, const CUmemPoolProps& props) {
   }
   note_destroyed(pool);  // whoever had the name before
   const std::lock_guard lock(book().mutex);
-  book().pools[pool] = new PoolAccount{pool, memory, props.location.id, props.maxSize};
+  book().pools[pool] = new PoolAccount(pool, memory, props.location.id, props.maxSize, false);
 }
 
 // nullptr: to be asked for when somebody wants to know.
@@ -200,6 +210,7 @@ PoolAccount* pool_account(const Scope& scope, CUmemoryPool pool) {
 
 void trim_current_pool(const Scope& scope) {
   const PoolAccount* const current = current_pool(scope);
+  release_blocks(scope);
   auto* const trim = real_cuMemPoolTrimTo.get_if_present(scope);
   if (current != nullptr && trim != nullptr) (void)trim(current->handle, 0);
 }
@@ -208,20 +219,28 @@ void trim_current_pool(const Scope& scope) {
   return account.most == 0 || account.used.now() + as_used(bytes) <= account.most;
 }
 
-[[gnu::hot]] void charge(PoolAccount* account, std::uint64_t bytes, bool managed) {
+[[gnu::hot]] void charge(PoolAccount* account, std::uint64_t bytes, ServedBy by) {
   if (account == nullptr) return;
   ++account->holders;
   account->used.add(as_used(bytes));
-  if (!managed) return;
-  account->any_managed = true;
-  account->managed.add(round_up(bytes, runtime::page));
+  if (by == ServedBy::driver) return;
+  account->any_own = true;
+  if (by == ServedBy::session) account->managed.add(round_up(bytes, runtime::page));
 }
 
-[[gnu::hot]] void discharge(PoolAccount* account, std::uint64_t bytes, bool managed) {
+[[gnu::hot]] void discharge(PoolAccount* account, std::uint64_t bytes, ServedBy by) {
   if (account == nullptr) return;
   account->used.subtract(as_used(bytes));
-  if (managed) account->managed.subtract(round_up(bytes, runtime::page));
+  if (by == ServedBy::session) account->managed.subtract(round_up(bytes, runtime::page));
   let_go(account);
+}
+
+bool is_standard(const PoolAccount& account) {
+  return account.standard;
+}
+
+Origin* origin_of(PoolAccount* account) {
+  return account;
 }
 
 CUmemoryPool handle_of(const PoolAccount* account) {
@@ -282,8 +301,17 @@ POOCH_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribu
   if (account == nullptr) return status;
   auto* const figure = static_cast<cuuint64_t*>(value);
   if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) *figure = std::max<cuuint64_t>(*figure, account->threshold);
-  if (account->any_managed) *figure = told(*account, attr, *figure);
+  if (account->any_own) *figure = told(*account, attr, *figure);
   return status;
+}
+
+// What pooch keeps of the pool goes first.
+POOCH_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
+  const Scope scope;
+  auto* const real = real_cuMemPoolTrimTo.get(scope);
+  if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
+  if (open_session() != nullptr) release_blocks(scope);
+  return real(pool, minBytesToKeep);
 }
 
 // A high-water mark that is set to zero, the only value there is, becomes the current figure.

@@ -10,6 +10,7 @@
 #include "interpose/outside.h"
 #include "interpose/pools.h"
 #include "interpose/process.h"
+#include "interpose/small_blocks.h"
 
 using namespace pooch;
 using namespace pooch::interpose;
@@ -26,8 +27,15 @@ POOCH_REAL(cuda, cuIpcGetMemHandle);
 POOCH_REAL(cuda, cuMemRetainAllocationHandle);
 POOCH_REAL(cuda, cuMemGetHandleForAddressRange);
 
+// Of managed memory and of small blocks.
 runtime::Session* owner_of(CUdeviceptr address) {
-  return session_owning(Address{address});
+  if (runtime::Session* const owner = session_owning(Address{address})) return owner;
+  return open_session() != nullptr ? session_of_block(address) : nullptr;
+}
+
+std::optional<runtime::Extent> allocation_at(const runtime::Session& session, CUdeviceptr address) {
+  return session.owns(Address{address}) ? find_allocation(session, Address{address})
+                                        : session.find_known(Address{address});
 }
 
 template <class Value>
@@ -69,8 +77,10 @@ CUresult attribute_of(const runtime::Session& session, const runtime::Extent& al
       return put(to, static_cast<unsigned long long>(0));
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return put(to, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return put(to, handle_of(static_cast<PoolAccount*>(session.pool_of(allocation.base))));
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: {
+      const auto* const origin = static_cast<const Origin*>(session.origin_of(allocation.base));
+      return put(to, origin == nullptr ? nullptr : handle_of(origin->account));
+    }
     default:
       return CUDA_ERROR_INVALID_VALUE;  // host pointer, P2P tokens: not for device memory
   }
@@ -148,7 +158,7 @@ POOCH_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize,
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
   const runtime::Session* const session = owner_of(dptr);
   if (session == nullptr) return real(pbase, psize, dptr);
-  const auto allocation = find_allocation(*session, Address{dptr});
+  const auto allocation = allocation_at(*session, dptr);
   if (!allocation) return CUDA_ERROR_NOT_FOUND;
   if (pbase != nullptr) *pbase = raw(allocation->base);
   if (psize != nullptr) *psize = allocation->bytes;
@@ -161,7 +171,7 @@ POOCH_EXPORT CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attr
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
   const runtime::Session* const session = owner_of(ptr);
   if (session == nullptr || data == nullptr) return real(data, attribute, ptr);
-  const auto allocation = find_allocation(*session, Address{ptr});
+  const auto allocation = allocation_at(*session, ptr);
   return allocation ? attribute_of(*session, *allocation, ptr, attribute, data) : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -173,7 +183,7 @@ POOCH_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpoint
   const runtime::Session* const session = owner_of(ptr);
   if (session == nullptr || attributes == nullptr || data == nullptr)
     return real(numAttributes, attributes, data, ptr);
-  const auto allocation = find_allocation(*session, Address{ptr});
+  const auto allocation = allocation_at(*session, ptr);
   // Unlike the singular form, this one succeeds for any address; what does not apply is zero.
   for (unsigned int i = 0; i < numAttributes; ++i) {
     if (!allocation || attribute_of(*session, *allocation, ptr, attributes[i], data[i]) != CUDA_SUCCESS) {

@@ -3,6 +3,7 @@
 #include "interpose/driver_api.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
+#include "interpose/small_blocks.h"
 
 using namespace pooch;
 using namespace pooch::interpose;
@@ -30,6 +31,7 @@ POOCH_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) {
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
   if (scope.outermost() && hStream != nullptr)
     each_session(scope, [&](runtime::Session& session) { session.stream_destroyed(stream_of(hStream)); });
+  if (hStream != nullptr && open_session() != nullptr) stream_leaves_blocks(scope, stream_of(hStream));
   const CUresult status = real(hStream);
   if (any_capture()) forget_capture(stream_of(hStream));
   return status;

@@ -77,6 +77,7 @@ POOCH_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t s
     session->pass_through_failed(size);
     return status;
   }
+  session->passed_through(size);
   const std::lock_guard lock(book().mutex);
   book().memory.insert_or_assign(*handle, Memory{session, size, 1});
   return status;

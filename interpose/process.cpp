@@ -411,7 +411,7 @@ runtime::Session* session_for_library_call(const Scope& scope) {
 }
 
 void note_allocated_inside(Address address, std::uint64_t bytes, PoolAccount* pool) {
-  charge(pool, bytes, /*managed=*/false);
+  charge(pool, bytes, ServedBy::driver);
   note_inside({address, bytes, true, pool});
 }
 void note_freed_inside(Address address) {
@@ -444,17 +444,18 @@ void account_for_noted(runtime::Session& session) {
   for (const Noted& one : noted()) {
     if (!one.allocated) {
       if (const auto gone = session.pass_through_freed(one.address))
-        discharge(static_cast<PoolAccount*>(gone->pool), gone->bytes, /*managed=*/false);
+        if (const auto* const origin = static_cast<const Origin*>(gone->origin))
+          discharge(origin->account, gone->bytes, ServedBy::driver);
       continue;
     }
     // The memory is there already; admitting it makes the rest move over.
     if (!session.admit_pass_through(one.bytes)) {
       log::warn("a library took {} bytes of device memory inside a call, which the cap has no room for",
                 one.bytes);
-      discharge(one.pool, one.bytes, /*managed=*/false);
+      discharge(one.pool, one.bytes, ServedBy::driver);
       continue;
     }
-    session.passed_through(one.address, one.bytes, /*by_program=*/false, one.pool);
+    session.passed_through(one.address, one.bytes, /*by_program=*/false, origin_of(one.pool));
   }
   noted().clear();
 }

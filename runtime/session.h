@@ -45,7 +45,8 @@ struct Held {
 struct Freed {
   std::uint64_t bytes;
   bool by_program;
-  void* pool;
+  void* origin;
+  bool counts;
 };
 
 class Session {
@@ -60,9 +61,9 @@ class Session {
   // Is an allocation of this size pooch's business, or to be passed through?
   bool manages(std::uint64_t bytes) const;
   // An address for `bytes`; nothing is backed yet. `stream` for a stream-ordered allocation, whose content is
-  // usable from that stream's next work on. `pool`: what it is from, for the caller to be told again. Error
+  // usable from that stream's next work on. `origin`: what it is from, for the caller to be told again. Error
   // out_of_memory: cap and host budget together cannot hold it.
-  Result<Address> allocate(std::uint64_t bytes, std::optional<StreamHandle> stream, void* pool = nullptr);
+  Result<Address> allocate(std::uint64_t bytes, std::optional<StreamHandle> stream, void* origin = nullptr);
   // Ends an allocation. Without `stream` the call keeps cudaFree's promise: it returns after all submitted
   // work finished. Error invalid_argument: not the start of a live managed allocation.
   Result<Freed> free(Address address, std::optional<StreamHandle> stream);
@@ -71,7 +72,12 @@ class Session {
   // after it, or `pass_through_failed`.
   Status admit_pass_through(std::uint64_t bytes);
   // `by_program`: the program or its framework asked for it, so it counts as need.
-  void passed_through(Address address, std::uint64_t bytes, bool by_program, void* pool = nullptr);
+  void passed_through(Address address, std::uint64_t bytes, bool by_program, void* origin = nullptr);
+  // The same without an address: memory that is no allocation as a whole.
+  void passed_through(std::uint64_t bytes);
+  // An allocation within such memory.
+  void placed(Address address, std::uint64_t bytes, bool by_program, void* origin);
+  // ... or once memory without an address is given back.
   void pass_through_failed(std::uint64_t bytes);
   // The driver itself refused `bytes` that were admitted: takes memory of pooch's off the device, evicting
   // where it must, so that asking once more may help. False: nothing is left to give.
@@ -101,8 +107,8 @@ class Session {
   bool owns(Address address) const;
   // The live managed allocation that contains `address`.
   std::optional<Extent> find(Address address) const;
-  // What the live managed allocation that starts at `base` is from; nullptr where its caller did not say.
-  void* pool_of(Address base) const;
+  // What the live allocation that starts at `base` is from; nullptr where its caller did not say.
+  void* origin_of(Address base) const;
   // The extent of any allocation that pooch knows of, managed or not.
   std::optional<Extent> find_known(Address address) const;
   // All live allocations that pooch knows of, managed or not.

@@ -99,6 +99,7 @@ struct Session::Impl {
     return taken == 0 ? 0 : round_up(taken, page) + page;
   }
   void measure_outside(std::uint64_t added);
+  void count_outside(std::uint64_t bytes, std::unique_lock<std::mutex>& lock);
   void ask_outside();
   bool outside_is_less();
   // Is so much of the cap untouched that what `bytes` outside of the pool really are need not be known at
@@ -111,14 +112,14 @@ struct Session::Impl {
 
   // Every change of the list of allocations, so that `find` sees it whole without the session's mutex.
   tracker::Allocation add_allocation(Address base, std::uint64_t bytes, bool managed, bool by_program,
-                                     void* from_pool) {
+                                     void* origin, bool counts = true) {
     recorder.allocated({base, bytes, managed, by_program});
     const std::lock_guard leaf(allocations_mutex);
     lowest_address.store(std::min(base, lowest_address.load(std::memory_order_relaxed)),
                          std::memory_order_relaxed);
     highest_address.store(std::max(base + bytes, highest_address.load(std::memory_order_relaxed)),
                           std::memory_order_relaxed);
-    return tracker.allocated(base, bytes, managed, by_program, from_pool);
+    return tracker.allocated(base, bytes, managed, by_program, origin, counts);
   }
   std::optional<tracker::Allocation> remove_allocation(Address base) {
     small_buffers.erase(base);

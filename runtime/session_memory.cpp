@@ -26,7 +26,7 @@ Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
   return Done{};
 }
 
-Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandle> stream, void* pool) {
+Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandle> stream, void* origin) {
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
   const std::uint64_t rounded = round_up(bytes, page);
@@ -40,7 +40,7 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   const auto found = s.allocate_range(rounded, stream.value_or(StreamHandle{}), address, lock);
   if (!found) return found.error();
   const tracker::Allocation made =
-      s.add_allocation(*address, bytes, /*managed=*/true, /*by_program=*/true, pool);
+      s.add_allocation(*address, bytes, /*managed=*/true, /*by_program=*/true, origin);
   Range& range = s.residency->open(*address, rounded, made.id, bytes);
   s.tracker.set_backing(*address, &range);
   s.live_bytes += rounded;
@@ -69,7 +69,7 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
     if (!mark) return mark.error();
     after.add(*mark);
   }
-  const Freed freed{gone->bytes, gone->by_program, gone->pool};
+  const Freed freed{gone->bytes, gone->by_program, gone->origin, gone->counts};
   const std::uint64_t rounded = round_up(gone->bytes, page);
   if (const auto ready = s.executor->freeing(range, gone->id, lock); !ready) return ready.error();
   s.residency->close(range, after);
@@ -147,18 +147,31 @@ bool Session::Impl::outside_is_less() {
   return outside_with(0) < before && pool.set_outside(outside_with(0));
 }
 
-[[gnu::hot]] void Session::passed_through(Address address, std::uint64_t bytes, bool by_program, void* pool) {
+[[gnu::hot]] void Session::passed_through(Address address, std::uint64_t bytes, bool by_program,
+                                          void* origin) {
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
-  s.add_allocation(address, bytes, /*managed=*/false, by_program, pool);
-  s.measure_outside(pass_through_charge(bytes));
-  // The memory is there already; whatever else can move makes way. Where nothing can, the next one is
-  // refused.
-  const std::uint64_t now = s.outside_with(0);
-  if (now > s.pool.outside())
-    (void)s.placement->make_room(std::min(now - s.pool.outside(), s.pool.limit()), lock);
-  (void)s.pool.set_outside(s.outside_with(0));
-  s.publish_occupied();
+  s.add_allocation(address, bytes, /*managed=*/false, by_program, origin);
+  s.count_outside(bytes, lock);
+}
+
+void Session::passed_through(std::uint64_t bytes) {
+  std::unique_lock lock(impl_->mutex);
+  impl_->count_outside(bytes, lock);
+}
+
+[[gnu::hot]] void Session::placed(Address address, std::uint64_t bytes, bool by_program, void* origin) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->add_allocation(address, bytes, /*managed=*/false, by_program, origin, /*counts=*/false);
+}
+
+// The memory is there already; whatever else can move makes way. Where nothing can, the next one is refused.
+[[gnu::hot]] void Session::Impl::count_outside(std::uint64_t bytes, std::unique_lock<std::mutex>& lock) {
+  measure_outside(pass_through_charge(bytes));
+  const std::uint64_t now = outside_with(0);
+  if (now > pool.outside()) (void)placement->make_room(std::min(now - pool.outside(), pool.limit()), lock);
+  (void)pool.set_outside(outside_with(0));
+  publish_occupied();
 }
 
 void Session::pass_through_failed(std::uint64_t bytes) {
@@ -189,18 +202,17 @@ bool Session::relieve_device(std::uint64_t bytes) {
   const std::lock_guard lock(s.mutex);
   const auto gone = s.remove_allocation(address);
   if (!gone) return std::nullopt;
-  s.outside_bytes -= pass_through_charge(gone->bytes);
-  (void)s.pool.set_outside(s.outside_with(0));
-  s.publish_occupied();
-  return Freed{gone->bytes, gone->by_program, gone->pool};
+  if (gone->counts) {
+    s.outside_bytes -= pass_through_charge(gone->bytes);
+    (void)s.pool.set_outside(s.outside_with(0));
+    s.publish_occupied();
+  }
+  return Freed{gone->bytes, gone->by_program, gone->origin, gone->counts};
 }
 
 void Session::pass_through_kept(Address address, const Freed& what) {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->outside_bytes += pass_through_charge(what.bytes);
-  }
-  passed_through(address, what.bytes, what.by_program, what.pool);
+  impl_->outside_bytes += pass_through_charge(what.bytes);
+  passed_through(address, what.bytes, what.by_program, what.origin);
 }
 
 // --- queries
@@ -216,10 +228,10 @@ std::optional<Extent> Session::find(Address address) const {
   return found == nullptr ? std::nullopt : std::optional(Extent{found->base, found->bytes});
 }
 
-void* Session::pool_of(Address base) const {
+void* Session::origin_of(Address base) const {
   const std::lock_guard leaf(impl_->allocations_mutex);
   const tracker::Allocation* found = impl_->tracker.allocations().starting_at(base);
-  return found == nullptr ? nullptr : found->pool;
+  return found == nullptr ? nullptr : found->origin;
 }
 
 std::optional<Extent> Session::find_known(Address address) const {

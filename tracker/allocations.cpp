@@ -3,8 +3,9 @@
 namespace pooch::tracker {
 
 [[gnu::hot]] const Allocation& Allocations::add(Address base, std::uint64_t bytes, bool managed,
-                                                bool by_program, std::uint64_t born, void* pool) {
-  const Allocation made{AllocationId{++last_id_}, base, bytes, managed, by_program, born, pool};
+                                                bool by_program, std::uint64_t born, void* origin,
+                                                bool counts) {
+  const Allocation made{AllocationId{++last_id_}, base, bytes, managed, by_program, born, origin, counts};
   auto after = by_address_.lower_bound(base);
   if (after != by_address_.end() && after->first == base) {
     ++after;

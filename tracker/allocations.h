@@ -17,14 +17,15 @@ struct Allocation {
   bool managed;             // pooch moves it; otherwise the real driver serves it
   bool by_program;          // counts as need; false for what CUDA's own libraries take for themselves
   std::uint64_t born;       // ops that the program had submitted by then
-  void* pool = nullptr;     // what it is from, if its caller says so
+  void* origin = nullptr;   // what it is from, if its caller says so
+  bool counts = true;       // by itself; false for a part of memory that counts already
   void* backing = nullptr;  // whatever the one who moves it keeps for it
 };
 
 class Allocations {
  public:
   const Allocation& add(Address base, std::uint64_t bytes, bool managed, bool by_program,
-                        std::uint64_t born = 0, void* pool = nullptr);
+                        std::uint64_t born = 0, void* origin = nullptr, bool counts = true);
   void set_backing(Address base, void* backing) { by_address_.find(base)->second.backing = backing; }
   // The allocation that starts at `base` is no more; empty if there is none.
   std::optional<Allocation> take(Address base);

@@ -21,8 +21,8 @@ Shape result_shape(const Call& call) {
 }  // namespace
 
 [[gnu::hot]] const Allocation& Tracker::allocated(Address base, std::uint64_t bytes, bool managed,
-                                                  bool by_program, void* pool) {
-  const Allocation& made = allocations_.add(base, bytes, managed, by_program, steps_, pool);
+                                                  bool by_program, void* origin, bool counts) {
+  const Allocation& made = allocations_.add(base, bytes, managed, by_program, steps_, origin, counts);
   if (watching_) log_.add_allocation({steps_, made.id, bytes, managed, true});
   return made;
 }

@@ -33,7 +33,7 @@ class Tracker {
   const Allocations& allocations() const { return allocations_; }
   // `by_program`: see Allocation.
   const Allocation& allocated(Address base, std::uint64_t bytes, bool managed, bool by_program,
-                              void* pool = nullptr);
+                              void* origin = nullptr, bool counts = true);
   void set_backing(Address base, void* backing) { allocations_.set_backing(base, backing); }
   // The allocation that starts at `base` is no more, and its content is dead. Nothing if there is none.
   std::optional<Allocation> freed(Address base);

@@ -119,7 +119,7 @@ hook("cuGetProcAddress cuGetProcAddress_v2", where="lookup.cpp")
 hook("cuMemAlloc_v2 cuMemAllocPitch_v2 cuMemFree_v2", where="driver_memory.cpp")
 hook(with_per_thread("cuMemAllocAsync cuMemAllocFromPoolAsync cuMemFreeAsync"), where="driver_memory.cpp")
 hook(
-    """cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAttribute cuMemPoolSetAttribute cuDeviceSetMemPool
+    """cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo cuMemPoolGetAttribute cuMemPoolSetAttribute cuDeviceSetMemPool
     cuMemSetMemPool""",
     where="driver_pool.cpp",
 )
@@ -190,7 +190,7 @@ passthrough(
     why="32-bit addresses and sizes of CUDA 3.1: a managed address does not fit in them",
 )
 passthrough(
-    """cuMemPoolGetAccess cuMemPoolTrimTo cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle
+    """cuMemPoolGetAccess cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle
     cuMemPoolImportPointer cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuMemGetDefaultMemPool cuMemGetMemPool""",
     why="concerns what the driver's own pools hold, or which one is meant; allocations from pools are hooked",
 )

@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -153,12 +154,12 @@ void own_pool() {
 
 // PyTorch's stream-ordered allocator: exact sizes; what other streams used is freed in a stream of its own,
 // which waits for all of them.
-void stream_ordered() {
+void stream_ordered(std::size_t unit) {
   cudaStream_t const compute = make_stream(), side = make_stream(), unifier = make_stream();
   std::deque<Tensor> live;
   std::set<void*> addresses;
   for (int i = 0; i < 200; ++i) {
-    const std::size_t bytes = (3 + i % 4) * mib + 512 * (i % 3);
+    const std::size_t bytes = (3 + i % 4) * unit + 512 * (i % 3);
     const auto value = static_cast<unsigned char>(i + 1);
     Tensor made{static_cast<unsigned char*>(allocate(bytes, compute)), bytes, value};
     expect(addresses.insert(made.data).second, "no address is handed out while it lives");
@@ -323,6 +324,79 @@ void churn() {
   OK(cudaStreamSynchronize(stream));
 }
 
+// Small tensors of many sizes in streams that come and go; what frees one may be another stream or none.
+void small() {
+  cudaMemPool_t pool;
+  OK(cudaDeviceGetDefaultMemPool(&pool, 0));
+  std::mt19937 random(7);
+  const auto below = [&](std::size_t bound) { return random() % bound; };
+  struct Placed {
+    Tensor tensor;
+    cudaStream_t stream;  // behind whose work it may be used
+  };
+  std::vector<cudaStream_t> streams{make_stream(), make_stream(), make_stream(), cudaStreamLegacy};
+  std::vector<Placed> live;
+  const auto end = [&](std::size_t which) {
+    const Placed gone = live[which];
+    live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
+    const std::size_t way = below(8);
+    cudaStream_t const other = streams[below(streams.size())];
+    OK(cudaStreamSynchronize(gone.stream));
+    check(gone.tensor, "a small tensor");
+    OK(cudaMemsetAsync(gone.tensor.data, 0, gone.tensor.bytes, gone.stream));
+    if (way == 0) {
+      OK(cudaFree(gone.tensor.data));
+    } else if (way > 3) {
+      OK(cudaFreeAsync(gone.tensor.data, gone.stream));
+    } else {
+      follow(other, gone.stream);  // which then uses it alone
+      OK(cudaMemsetAsync(gone.tensor.data, 2, gone.tensor.bytes, other));
+      OK(cudaFreeAsync(gone.tensor.data, other));
+    }
+  };
+  for (int i = 0; i < 3000; ++i) {
+    if (i % 500 == 499) {  // a stream is replaced; another follows what it did
+      cudaStream_t const old = streams[0];
+      follow(streams[1], old);
+      for (Placed& each : live)
+        if (each.stream == old) each.stream = streams[1];
+      OK(cudaStreamDestroy(old));
+      streams[0] = make_stream();
+    }
+    if (live.size() > 150 || (!live.empty() && below(5) == 0)) {
+      end(below(live.size()));
+      continue;
+    }
+    cudaStream_t const stream = streams[below(streams.size())];
+    const std::size_t bytes = 1 + below(std::size_t{1} << (6 + below(14)));
+    const auto value = static_cast<unsigned char>(1 + below(255));
+    auto* const data = static_cast<unsigned char*>(allocate(bytes, stream));
+    for (const Placed& each : live)
+      expect(data + bytes <= each.tensor.data || each.tensor.data + each.tensor.bytes <= data,
+             "tensors are apart");
+    OK(cudaMemsetAsync(data, value, bytes, stream));
+    live.push_back({{data, bytes, value}, stream});
+  }
+  const Placed& one = live.front();
+  CUdeviceptr base = 0;
+  std::size_t size = 0;
+  OK(cuMemGetAddressRange(&base, &size,
+                          reinterpret_cast<CUdeviceptr>(one.tensor.data + one.tensor.bytes - 1)));
+  std::printf("a range begins at the tensor: %d\n", base == reinterpret_cast<CUdeviceptr>(one.tensor.data));
+  expect(size >= one.tensor.bytes, "a range is as long as its tensor");
+  CUmemoryPool told = nullptr;
+  OK(cuPointerGetAttribute(&told, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, base));
+  std::printf("it knows its pool: %d\n", told == pool);
+  std::printf("%zu live\n", live.size());
+  while (!live.empty()) end(live.size() - 1);
+  OK(cudaDeviceSynchronize());
+  OK(cudaMemPoolTrimTo(pool, 0));
+  std::printf("trimmed: %llu of %llu used, at most %llu\n",
+              static_cast<unsigned long long>(figure(pool, cudaMemPoolAttrUsedMemCurrent)),
+              static_cast<unsigned long long>(figure(pool, cudaMemPoolAttrReservedMemCurrent)),
+              static_cast<unsigned long long>(figure(pool, cudaMemPoolAttrUsedMemHigh)));
+}
+
 // The program maps memory of its own beside what it allocates.
 void own_mappings() {
   cudaStream_t const stream = make_stream();
@@ -368,7 +442,9 @@ int main(int count, char** words) {
   const std::map<std::string, std::function<void()>> scenarios = {
       {"default_pool", default_pool},
       {"own_pool", own_pool},
-      {"stream_ordered", stream_ordered},
+      {"stream_ordered", [] { stream_ordered(mib); }},
+      {"small_stream_ordered", [] { stream_ordered(mib / 64); }},
+      {"small", small},
       {"segments", segments},
       {"no_caching", no_caching},
       {"takes_all", takes_all},

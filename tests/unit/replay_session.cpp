@@ -80,7 +80,9 @@ std::optional<Freed> Session::pass_through_freed(Address) {
   return std::nullopt;
 }
 void Session::pass_through_kept(Address, const Freed&) {}
-void* Session::pool_of(Address) const {
+void Session::passed_through(std::uint64_t) {}
+void Session::placed(Address, std::uint64_t, bool, void*) {}
+void* Session::origin_of(Address) const {
   return nullptr;
 }
 
