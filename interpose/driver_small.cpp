@@ -53,7 +53,7 @@ CUstream raw_stream(StreamHandle stream) {
 }
 
 struct Book {
-  std::mutex mutex;  // a leaf
+  std::mutex mutex;  // a leaf: a library may ask about an address inside of a call, with the session's held
   std::vector<std::unique_ptr<StreamBlocks>> all;
 };
 Book& book() {
@@ -106,24 +106,36 @@ CUevent event_behind(StreamHandle stream) {
   return nullptr;
 }
 
-void free_slabs(StreamBlocks& blocks, StreamHandle in) {
+// Bytes that are the driver's again: to be told to their session, once the mutex is free.
+struct Returned {
+  runtime::Session* session = nullptr;
+  std::uint64_t bytes = 0;
+
+  void tell() const {
+    if (bytes > 0) session->pass_through_failed(bytes);
+  }
+};
+
+Returned free_slabs(StreamBlocks& blocks, StreamHandle in) {
+  Returned all{&blocks.session, 0};
   for (const Address slab : blocks.heap.release())
-    if (real_cuMemFreeAsync.known()(raw(slab), raw_stream(in)) == CUDA_SUCCESS)
-      blocks.session.pass_through_failed(BlockHeap::slab);
+    if (real_cuMemFreeAsync.known()(raw(slab), raw_stream(in)) == CUDA_SUCCESS) all.bytes += BlockHeap::slab;
+  return all;
 }
 
 // Frees what is idle of a stream that is no more, in `in`, behind all that ever used it.
-void end_blocks(StreamBlocks& blocks, StreamHandle in) {
+Returned end_blocks(StreamBlocks& blocks, StreamHandle in) {
   if (blocks.last == nullptr ||
       real_cuStreamWaitEvent.known()(raw_stream(in), blocks.last, 0) != CUDA_SUCCESS)
-    return;
-  free_slabs(blocks, in);
+    return {};
+  const Returned returned = free_slabs(blocks, in);
   if (!blocks.heap.empty()) {
     (void)real_cuEventRecord.known()(blocks.last, raw_stream(in));
-    return;
+    return returned;
   }
   (void)real_cuEventDestroy_v2.known()(blocks.last);
   std::erase_if(book().all, [&](const auto& one) { return one.get() == &blocks; });
+  return returned;
 }
 
 // A further slab for the stream; false where the cap or the device has no room for one.
@@ -140,6 +152,23 @@ bool add_slab(runtime::Session& session, PoolAccount& pool, StreamHandle stream)
   const std::lock_guard lock(book().mutex);
   blocks_of(session, pool, stream).heap.add_slab(Address{slab});
   return true;
+}
+
+// Freed in `stream`; without one the device has been waited for.
+Returned put_back(StreamBlocks& blocks, Address block, std::uint64_t bytes,
+                  std::optional<StreamHandle> stream) {
+  const StreamHandle in = stream.value_or(StreamHandle::legacy);
+  if (stream && in != blocks.stream && !blocks.left) {
+    // Without an event nobody can tell when it may be used again.
+    if (CUevent const behind = event_behind(in)) blocks.pending.push_back({behind, block, bytes});
+    return {};
+  }
+  blocks.heap.give(block, bytes);
+  if (blocks.left) return end_blocks(blocks, in);
+  if (blocks.heap.idle_bytes() < blocks.too_much) return {};
+  const Returned returned = free_slabs(blocks, blocks.stream);
+  blocks.too_much = blocks.heap.idle_bytes() + most_idle;
+  return returned;
 }
 
 }  // namespace
@@ -178,19 +207,12 @@ bool add_slab(runtime::Session& session, PoolAccount& pool, StreamHandle stream)
     if (const CUresult idle = real_cuCtxSynchronize.known()(); idle != CUDA_SUCCESS) return idle;
   StreamBlocks& blocks = *origin.blocks;
   discharge(blocks.account, bytes, ServedBy::block);
-  const std::lock_guard lock(book().mutex);
-  const StreamHandle in = stream.value_or(StreamHandle::legacy);
-  if (!stream || in == blocks.stream || blocks.left) {
-    blocks.heap.give(Address{block}, bytes);
-    if (blocks.left) {
-      end_blocks(blocks, in);
-    } else if (blocks.heap.idle_bytes() >= blocks.too_much) {
-      free_slabs(blocks, blocks.stream);
-      blocks.too_much = blocks.heap.idle_bytes() + most_idle;
-    }
-  } else if (CUevent const behind = event_behind(in)) {
-    blocks.pending.push_back({behind, Address{block}, bytes});
-  }  // else nobody can tell when it may be used again
+  Returned returned;
+  {
+    const std::lock_guard lock(book().mutex);
+    returned = put_back(blocks, Address{block}, bytes, stream);
+  }
+  returned.tell();
   return CUDA_SUCCESS;
 }
 
@@ -203,32 +225,40 @@ runtime::Session* session_of_block(CUdeviceptr address) {
 
 void release_blocks(const Scope&) {
   if (any_capture()) return;
-  const std::lock_guard lock(book().mutex);
-  for (const auto& one : book().all) {
-    if (one->left) continue;
-    collect_pending(*one);
-    const bool idle = real_cuStreamQuery.known()(raw_stream(one->stream)) == CUDA_SUCCESS;
-    free_slabs(*one, one->stream);
-    // The pool has it back at once where nothing is on its way.
-    if (idle) (void)real_cuStreamSynchronize.known()(raw_stream(one->stream));
+  std::vector<Returned> all;
+  {
+    const std::lock_guard lock(book().mutex);
+    for (const auto& one : book().all) {
+      if (one->left) continue;
+      collect_pending(*one);
+      const bool idle = real_cuStreamQuery.known()(raw_stream(one->stream)) == CUDA_SUCCESS;
+      all.push_back(free_slabs(*one, one->stream));
+      // The pool has it back at once where nothing is on its way.
+      if (idle) (void)real_cuStreamSynchronize.known()(raw_stream(one->stream));
+    }
   }
+  for (const Returned& one : all) one.tell();
 }
 
 void stream_leaves_blocks(const Scope&, StreamHandle stream) {
-  const std::lock_guard lock(book().mutex);
-  const auto found = std::find_if(book().all.begin(), book().all.end(),
-                                  [&](const auto& one) { return one->stream == stream && !one->left; });
-  if (found == book().all.end()) return;
-  StreamBlocks& blocks = **found;
-  for (const auto& [behind, block, bytes] : blocks.pending) {
-    if (real_cuStreamWaitEvent.known()(raw_stream(stream), behind, 0) == CUDA_SUCCESS)
-      blocks.heap.give(block, bytes);
-    (void)real_cuEventDestroy_v2.known()(behind);
+  Returned returned;
+  {
+    const std::lock_guard lock(book().mutex);
+    const auto found = std::find_if(book().all.begin(), book().all.end(),
+                                    [&](const auto& one) { return one->stream == stream && !one->left; });
+    if (found == book().all.end()) return;
+    StreamBlocks& blocks = **found;
+    for (const auto& [behind, block, bytes] : blocks.pending) {
+      if (real_cuStreamWaitEvent.known()(raw_stream(stream), behind, 0) == CUDA_SUCCESS)
+        blocks.heap.give(block, bytes);
+      (void)real_cuEventDestroy_v2.known()(behind);
+    }
+    blocks.pending.clear();
+    blocks.left = true;
+    blocks.last = event_behind(stream);
+    returned = end_blocks(blocks, stream);
   }
-  blocks.pending.clear();
-  blocks.left = true;
-  blocks.last = event_behind(stream);
-  end_blocks(blocks, stream);
+  returned.tell();
 }
 
 }  // namespace pooch::interpose
