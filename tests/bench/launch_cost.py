@@ -1,10 +1,11 @@
 """What pooch costs the host where everything fits: pairs of runs with and without it, of a PyTorch network bound by its
 launches and of the trainer with a small batch.
 
-usage: launch_cost.py BUILD_FOLDER [--python PYTHON] [--policy POLICY] [--pairs N] [--iterations N]
+usage: launch_cost.py BUILD_FOLDER [--python PYTHON] [--policy POLICY] [--pairs N] [--iterations N] [--processor N]
 
 PYTHON has PyTorch; without it the trainer alone runs. Without POLICY calls are not watched; with one, demand for
-instance, they are. Each run's figures are medians over its iterations, and pairs of runs are compared.
+instance, they are. Each run's figures are medians over its iterations, and pairs of runs are compared. With --processor
+all threads of a run share that one, which leaves out most of the noise of a machine that others use too.
 """
 import argparse
 import os
@@ -24,7 +25,8 @@ def run(options, command, plain, **variables):
         environment["POOCH_POLICY"] = options.policy
     done = subprocess.run([options.build / "tools/pooch", "run", "--device", "soft:h200:timing",
                            *(["--no-pooch"] if plain else []), "--", *map(str, command)], env=environment,
-                          capture_output=True, text=True, timeout=600)
+                          capture_output=True, text=True, timeout=600,
+                          preexec_fn=lambda: options.processor is None or os.sched_setaffinity(0, {options.processor}))
     if done.returncode != 0:
         sys.exit(f"{command} ended with {done.returncode}: {done.stderr}")
     return done.stdout
@@ -56,6 +58,7 @@ def main():
     parser.add_argument("--policy")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--iterations", type=int, default=250)
+    parser.add_argument("--processor", type=int)
     options = parser.parse_args()
     options.build = options.build.resolve()
     programs = {"trainer, ResNet-50 of batch 2": trainer("--network", "resnet50", "--batch", "2")}
