@@ -13,7 +13,7 @@ namespace pooch::interpose {
     return block;
   }
   if (const auto block = cut(units * unit)) return block;
-  if (idle_ * 2 < slabs_.size() * slab) return std::nullopt;
+  if (idle_ * 8 < slabs_.size() * slab) return std::nullopt;
   join();
   return cut(units * unit);
 }

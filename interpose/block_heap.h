@@ -1,6 +1,7 @@
 // Small device memory in the order of one stream: blocks cut from slabs, handed out again as soon as they
 // were given back, last in, first out among those of one size. Where none fits, one is cut from what is left
-// of a slab; neighbours are joined again once there is nothing left to cut and half of all memory is idle.
+// of a slab; neighbours are joined again once there is nothing left to cut and an eighth of all memory is
+// idle.
 //
 // Knows addresses alone. Not thread-safe.
 #pragma once
@@ -17,7 +18,7 @@ namespace pooch::interpose {
 class BlockHeap {
  public:
   static constexpr std::uint64_t unit = 512;  // sizes and addresses are multiples of it
-  static constexpr std::uint64_t slab = 2 * MiB, largest = MiB;
+  static constexpr std::uint64_t slab = 2 * MiB, largest = slab / 8;
 
   // `bytes` up to `largest`. Nothing: a slab is needed.
   std::optional<Address> take(std::uint64_t bytes);

@@ -138,9 +138,10 @@ Returned end_blocks(StreamBlocks& blocks, StreamHandle in) {
   return returned;
 }
 
-// A further slab for the stream; false where the cap or the device has no room for one.
+// A further slab for the stream; false where there is no room for one. Where memory may be short the driver
+// packs more tightly.
 bool add_slab(runtime::Session& session, PoolAccount& pool, StreamHandle stream) {
-  if (!session.admit_pass_through(BlockHeap::slab)) return false;
+  if (session.passing().on() || !session.admit_pass_through(BlockHeap::slab)) return false;
   CUdeviceptr slab = 0;
   const CUresult made =
       real_cuMemAllocFromPoolAsync.known()(&slab, BlockHeap::slab, handle_of(&pool), raw_stream(stream));

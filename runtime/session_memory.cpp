@@ -108,8 +108,15 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
     s.report_full(bytes);
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
-  if (more > 0)
-    if (const auto made = s.placement->make_room(more, lock); !made) return made.error();
+  if (more > 0) {
+    const auto made = s.placement->make_room(more, lock);
+    if (!made && made.error().code == ErrorCode::out_of_memory && !s.full_reported.exchange(true))
+      log::error(
+          "{} that cannot leave the device do not fit beside what else stays on it (small allocations, what "
+          "graphs use, what addresses in device memory lead to); the cap is {}",
+          format_bytes(bytes), format_bytes(s.limits.cap));
+    if (!made) return made.error();
+  }
   s.outside_bytes += charge;
   const Status moved_over = s.pool.set_outside(s.outside_with(0));
   s.publish_occupied();

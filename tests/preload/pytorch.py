@@ -39,6 +39,31 @@ if __name__ == "__main__":
                                          multiprocessing_context="{method}"):
         print(float(batch.sum()), batch.cuda(non_blocking=True).shape, bool(hooked.any()))
 """
+GRAPH = """
+import torch
+from torch import nn
+model = nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(1024, 1024), nn.ReLU()))).cuda()
+optimizer, x = torch.optim.SGD(model.parameters(), lr=0.01), torch.randn(2048, 1024, device="cuda")
+def step():
+    optimizer.zero_grad(set_to_none=True)
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    for _ in range(3):
+        step()
+torch.cuda.current_stream().wait_stream(side)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    loss = step()
+for _ in range(5):
+    x.copy_(torch.randn(2048, 1024))
+    graph.replay()
+print(loss.cpu().shape)
+"""
 ALLOCATORS = [{"PYTORCH_ALLOC_CONF": f"backend:{name}"} for name in ("cudaMallocAsync", "native")]
 
 
@@ -71,6 +96,16 @@ class PyTorch(unittest.TestCase):
                     hooked = children == "1" or method == "fork"
                     self.assertEqual(done.out.splitlines(), [
                         f"{sum(range(start, start + 16)):.1f} torch.Size([16]) {hooked}" for start in range(0, 64, 16)])
+
+    def test_a_step_that_was_captured_is_replayed_from_memory_that_stays(self):
+        # The software GPU captures no allocations of its own pools'.
+        native = {"PYTORCH_ALLOC_CONF": "backend:native"}
+        for pooch in (("--no-pooch",), ("--memory", "1GiB"), ("--memory", "200MiB")):
+            with self.subTest(pooch):
+                self.assertEqual(self.code(GRAPH, *pooch, env=native), ["torch.Size([])"])
+        done = run(DEVICE, [PYTHON, "-c", GRAPH], "--memory", "120MiB", env=native)
+        self.assertIn("torch.OutOfMemoryError", done.err)
+        self.assertRegex(done.err, r"pooch: error: .*cannot leave the device.*what graphs use.*the cap is 120 MiB")
 
     def test_resnet50_runs_in_core_by_either_api_of_cudnn(self):
         kernels = []

@@ -34,25 +34,26 @@ TEST(BlockHeap, ABlockThatWasGivenBackIsTheNextOfItsSize) {
   EXPECT_EQ(heap.take(2600), a) << "sizes are rounded up to units";
 }
 
-TEST(BlockHeap, BlocksAreJoinedForLargerOnesOnceHalfIsIdle) {
+TEST(BlockHeap, BlocksAreJoinedForLargerOnesOnceAnEighthIsIdle) {
   BlockHeap heap = with_slabs(1);
   std::vector<Address> all;
   while (const auto block = heap.take(4 * KiB)) all.push_back(*block);
   ASSERT_EQ(all.size(), 512u);
-  for (std::size_t i = 0; i < 255; ++i) heap.give(all[i], 4 * KiB);
-  EXPECT_FALSE(heap.take(512 * KiB)) << "less than half";
-  heap.give(all[255], 4 * KiB);
-  EXPECT_EQ(heap.take(512 * KiB), all[0]);
+  for (std::size_t i = 0; i < 63; ++i) heap.give(all[i], 4 * KiB);
+  EXPECT_FALSE(heap.take(128 * KiB)) << "less than an eighth";
+  heap.give(all[63], 4 * KiB);
+  EXPECT_EQ(heap.take(128 * KiB), all[0]);
 }
 
 TEST(BlockHeap, SlabsThatAreIdleAsAWholeAreReleased) {
   BlockHeap heap = with_slabs(3);
-  const Address a = *heap.take(MiB), b = *heap.take(MiB), c = *heap.take(MiB);
-  heap.give(a, MiB);
-  heap.give(b, MiB);
+  std::vector<Address> all;
+  for (int i = 0; i < 17; ++i) all.push_back(*heap.take(BlockHeap::largest));
+  const Address c = all.back();
+  for (std::size_t i = 0; i < 16; ++i) heap.give(all[i], BlockHeap::largest);
   EXPECT_EQ(heap.release().size(), 2u);
-  EXPECT_TRUE(heap.contains(c + (MiB - 1)));
-  heap.give(c, MiB);
+  EXPECT_TRUE(heap.contains(c + (BlockHeap::largest - 1)));
+  heap.give(c, BlockHeap::largest);
   EXPECT_EQ(heap.release().size(), 1u);
   EXPECT_TRUE(heap.empty());
   EXPECT_FALSE(heap.contains(c));
@@ -76,7 +77,7 @@ TEST(BlockHeap, LiveBlocksNeverOverlapAndAllMemoryComesBack) {
         live.erase(gone);
         continue;
       }
-      const std::uint64_t bytes = 1 + random() % (std::uint64_t{1} << (4 + random() % 17));
+      const std::uint64_t bytes = 1 + random() % (std::uint64_t{1} << (4 + random() % 15));
       auto block = heap.take(bytes);
       if (!block) {
         heap.add_slab(Address{MiB + static_cast<std::uint64_t>(slabs++) * 3 * MiB});
