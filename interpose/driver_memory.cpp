@@ -83,11 +83,8 @@ CUresult allocate(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes,
     *address = *block;
     return CUDA_SUCCESS;
   }
-  auto allocated = session->allocate(bytes, stream, origin_of(pool));
-  if (!allocated && allocated.error().code == ErrorCode::out_of_memory) {
-    trim_current_pool(scope);
-    allocated = session->allocate(bytes, stream, origin_of(pool));
-  }
+  if (session->memory_info().free_bytes < bytes) trim_current_pool(scope);
+  const auto allocated = session->allocate(bytes, stream, origin_of(pool));
   if (!allocated) return refuse(allocated.error());
   charge(pool, bytes, ServedBy::session);
   *address = raw(*allocated);
@@ -154,14 +151,13 @@ CUresult release(const Scope& scope, CUdeviceptr address, std::optional<StreamHa
     if (freed) knows = &each, gone = *freed;
   });
   const auto* const origin = static_cast<const Origin*>(gone.origin);
-  if (origin != nullptr && origin->blocks != nullptr)
-    return give_block(scope, *origin, address, gone.bytes, stream);
+  const bool is_block = origin != nullptr && origin->blocks != nullptr;
   if (knows == nullptr && session_of_block(address) != nullptr)
     return CUDA_ERROR_INVALID_VALUE;  // no block's start
-  const CUresult status = real();
+  const CUresult status = is_block ? give_block(scope, *origin, address, gone.bytes, stream) : real();
   if (knows == nullptr) return status;
   if (status == CUDA_SUCCESS) {
-    if (origin != nullptr) discharge(origin->account, gone.bytes, ServedBy::driver);
+    if (origin != nullptr && !is_block) discharge(origin->account, gone.bytes, ServedBy::driver);
   } else {
     knows->pass_through_kept(Address{address}, gone);
   }

@@ -202,8 +202,9 @@ Returned put_back(StreamBlocks& blocks, Address block, std::uint64_t bytes,
   }
 }
 
-[[gnu::hot]] CUresult give_block(const Scope&, const Origin& origin, CUdeviceptr block, std::uint64_t bytes,
-                                 std::optional<StreamHandle> stream) {
+[[gnu::hot]] CUresult give_block(const Scope& scope, const Origin& origin, CUdeviceptr block,
+                                 std::uint64_t bytes, std::optional<StreamHandle> stream) {
+  const InContext there(scope, origin.blocks->session);
   if (!stream)
     if (const CUresult idle = real_cuCtxSynchronize.known()(); idle != CUDA_SUCCESS) return idle;
   StreamBlocks& blocks = *origin.blocks;
@@ -224,13 +225,14 @@ runtime::Session* session_of_block(CUdeviceptr address) {
   return nullptr;
 }
 
-void release_blocks(const Scope&) {
+void release_blocks(const Scope& scope) {
   if (any_capture()) return;
   std::vector<Returned> all;
   {
     const std::lock_guard lock(book().mutex);
     for (const auto& one : book().all) {
       if (one->left) continue;
+      const InContext there(scope, one->session);
       collect_pending(*one);
       const bool idle = real_cuStreamQuery.known()(raw_stream(one->stream)) == CUDA_SUCCESS;
       all.push_back(free_slabs(*one, one->stream));
@@ -241,7 +243,7 @@ void release_blocks(const Scope&) {
   for (const Returned& one : all) one.tell();
 }
 
-void stream_leaves_blocks(const Scope&, StreamHandle stream) {
+void stream_leaves_blocks(const Scope& scope, StreamHandle stream) {
   Returned returned;
   {
     const std::lock_guard lock(book().mutex);
@@ -249,6 +251,7 @@ void stream_leaves_blocks(const Scope&, StreamHandle stream) {
                                     [&](const auto& one) { return one->stream == stream && !one->left; });
     if (found == book().all.end()) return;
     StreamBlocks& blocks = **found;
+    const InContext there(scope, blocks.session);
     for (const auto& [behind, block, bytes] : blocks.pending) {
       if (real_cuStreamWaitEvent.known()(raw_stream(stream), behind, 0) == CUDA_SUCCESS)
         blocks.heap.give(block, bytes);

@@ -128,7 +128,8 @@ class Unwatched {
     if (passes_ == nullptr) return;
     inside.depth = 0;
     passes_->passed();
-    if (inside.noted) account_for_noted(*open_session());
+    if (!inside.noted) return;
+    if (runtime::Session* const session = open_session()) account_for_noted(*session);
   }
   Unwatched(const Unwatched&) = delete;
   Unwatched& operator=(const Unwatched&) = delete;

@@ -20,7 +20,8 @@ namespace pooch::interpose {
 // Where the allocation can be a block, and there is memory for one: its address. The session knows of it.
 std::optional<CUdeviceptr> take_block(const Scope& scope, runtime::Session& session, PoolAccount& pool,
                                       std::uint64_t bytes, StreamHandle stream);
-// A block that the session knows no longer. Without a stream the device is waited for.
+// A block that the session knows no longer. Without a stream the device is waited for; where that fails the
+// block is still taken.
 CUresult give_block(const Scope& scope, const Origin& origin, CUdeviceptr block, std::uint64_t bytes,
                     std::optional<StreamHandle> stream);
 

@@ -218,6 +218,7 @@ bool Session::relieve_device(std::uint64_t bytes) {
 }
 
 void Session::pass_through_kept(Address address, const Freed& what) {
+  if (!what.counts) return placed(address, what.bytes, what.by_program, what.origin);
   impl_->outside_bytes += pass_through_charge(what.bytes);
   passed_through(address, what.bytes, what.by_program, what.origin);
 }
