@@ -2,6 +2,7 @@
 launches and of the trainer with a small batch.
 
 usage: launch_cost.py BUILD_FOLDER [--python PYTHON] [--policy POLICY] [--pairs N] [--iterations N] [--processor N]
+                      [--device DEVICE]
 
 PYTHON has PyTorch; without it the trainer alone runs. Without POLICY calls are not watched; with one, demand for
 instance, they are. Each run's figures are medians over its iterations, and pairs of runs are compared. With --processor
@@ -23,7 +24,7 @@ def run(options, command, plain, **variables):
     environment.update(variables)
     if options.policy:
         environment["POOCH_POLICY"] = options.policy
-    done = subprocess.run([options.build / "tools/pooch", "run", "--device", "soft:h200:timing",
+    done = subprocess.run([options.build / "tools/pooch", "run", "--device", options.device,
                            *(["--no-pooch"] if plain else []), "--", *map(str, command)], env=environment,
                           capture_output=True, text=True, timeout=600,
                           preexec_fn=lambda: options.processor is None or os.sched_setaffinity(0, {options.processor}))
@@ -59,6 +60,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--iterations", type=int, default=250)
     parser.add_argument("--processor", type=int)
+    parser.add_argument("--device", default="soft:h200:timing", help="real: this machine's")
     options = parser.parse_args()
     options.build = options.build.resolve()
     programs = {"trainer, ResNet-50 of batch 2": trainer("--network", "resnet50", "--batch", "2")}
