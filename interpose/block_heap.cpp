@@ -13,7 +13,7 @@ namespace pooch::interpose {
     return block;
   }
   if (const auto block = cut(units * unit)) return block;
-  if (idle_ * 8 < slabs_.size() * slab) return std::nullopt;
+  if (given_ * 8 < slabs_.size() * slab) return std::nullopt;
   join();
   return cut(units * unit);
 }
@@ -23,6 +23,7 @@ namespace pooch::interpose {
   if (units >= of_size_.size()) of_size_.resize(units + 1);
   of_size_[units].push_back(block);
   idle_ += units * unit;
+  given_ += units * unit;
 }
 
 void BlockHeap::add_slab(Address at) {
@@ -81,6 +82,7 @@ void BlockHeap::join() {
     }
   }
   pieces_ = std::move(joined);
+  given_ = 0;
 }
 
 }  // namespace pooch::interpose

@@ -1,7 +1,7 @@
 // Small device memory in the order of one stream: blocks cut from slabs, handed out again as soon as they
 // were given back, last in, first out among those of one size. Where none fits, one is cut from what is left
-// of a slab; neighbours are joined again once there is nothing left to cut and an eighth of all memory is
-// idle.
+// of a slab; neighbours are joined again where there is nothing left to cut, once an eighth of all memory was
+// given back since they last were.
 //
 // Knows addresses alone. Not thread-safe.
 #pragma once
@@ -41,6 +41,7 @@ class BlockHeap {
   std::vector<std::vector<Address>> of_size_;  // idle blocks, by units
   std::vector<Piece> pieces_;                  // idle and of no particular size
   std::uint64_t idle_ = 0;                     // bytes of both
+  std::uint64_t given_ = 0;                    // bytes given back since pieces were joined
 };
 
 }  // namespace pooch::interpose

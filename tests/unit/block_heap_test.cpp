@@ -34,7 +34,7 @@ TEST(BlockHeap, ABlockThatWasGivenBackIsTheNextOfItsSize) {
   EXPECT_EQ(heap.take(2600), a) << "sizes are rounded up to units";
 }
 
-TEST(BlockHeap, BlocksAreJoinedForLargerOnesOnceAnEighthIsIdle) {
+TEST(BlockHeap, BlocksAreJoinedForLargerOnesOnceAnEighthWasGivenBack) {
   BlockHeap heap = with_slabs(1);
   std::vector<Address> all;
   while (const auto block = heap.take(4 * KiB)) all.push_back(*block);
@@ -43,6 +43,10 @@ TEST(BlockHeap, BlocksAreJoinedForLargerOnesOnceAnEighthIsIdle) {
   EXPECT_FALSE(heap.take(128 * KiB)) << "less than an eighth";
   heap.give(all[63], 4 * KiB);
   EXPECT_EQ(heap.take(128 * KiB), all[0]);
+  EXPECT_EQ(heap.take(128 * KiB), all[32]);
+  heap.give(all[100], 4 * KiB);
+  heap.give(all[101], 4 * KiB);
+  EXPECT_FALSE(heap.take(8 * KiB)) << "joined again only after as much once more";
 }
 
 TEST(BlockHeap, SlabsThatAreIdleAsAWholeAreReleased) {
