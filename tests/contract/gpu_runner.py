@@ -10,7 +10,8 @@ import tempfile
 import unittest
 
 SOURCE, BUILD = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
-PLACES = {"pooch": "tools/pooch", "train": "examples/train", "device_test": "tests/device_test", "facts": "tests/facts"}
+PLACES = {"pooch": "tools/pooch", "train": "examples/train", "device_test": "tests/device_test", "facts": "tests/facts",
+          "cudnn_facts": "tests/cudnn_facts"}
 MODEL = SOURCE / "softgpu/models/h200.json"
 # The trainer, but for one digit of its last loss under pooch.
 WRONG_TRAINER = """#!/bin/sh
@@ -59,6 +60,9 @@ class Runner(unittest.TestCase):
         self.assertEqual(results["machine"]["gpu"]["name"], "Tesla V100-PCIE-16GB")
         self.assertEqual(found["facts/alias"]["found"]["wrong_words"], 0)
         self.assertIn("CUDA_ERROR_NOT_SUPPORTED", found["facts/host_backed"]["reason"])
+        self.assertEqual(found["facts/kernel_handles"]["found"]["function"]["parameters"], [[0, 8], [8, 4], [16, 24]])
+        self.assertEqual(found["facts/kernel_handles"]["found"]["kernel_as_function"], {"parameters": [], "name": ""})
+        self.assertTrue(any(engine["same_without_its_maker"] for engine in found["facts/backend_plan"]["found"]["engines"]))
         self.assertIn("model's", found["facts/vmm"]["on_the_software_gpu"])
         self.assertGreater(found["device/battery"]["tests"], 10)
         bits = found["bits/digits/hybrid/remap"]

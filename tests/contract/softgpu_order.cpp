@@ -154,6 +154,8 @@ TEST(SoftgpuOrder, LaunchesTakeEveryForm) {
     const char* name = nullptr;
     EXPECT_EQ(cuFuncGetName(&name, function), CUDA_SUCCESS);
     EXPECT_STREQ(name, "fill");
+    EXPECT_EQ(cuFuncGetName(&name, reinterpret_cast<CUfunction>(kernel)), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(cuKernelGetName(&name, reinterpret_cast<CUkernel>(function)), CUDA_ERROR_INVALID_HANDLE);
 
     std::uint64_t packed[] = {a, 100, 9};
     std::size_t bytes = sizeof packed;

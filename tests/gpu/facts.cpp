@@ -1,4 +1,4 @@
-// facts [SECTION…]: asks the device what facts.h lists, all sections or those named, and prints one JSON
+// facts [SECTION…], cudnn_facts [SECTION…]: asks the device, all sections or those named, and prints one JSON
 // object. A section without an answer has `unanswered`, with the reason. Exit code 77: there is no device.
 #include "tests/gpu/facts.h"
 
@@ -84,36 +84,14 @@ bool Bench::keeps_a_word() {
 
 namespace {
 
-struct Section {
-  const char* name;
-  void (*measure)(Bench&, Json&);
-};
-
-constexpr Section sections[] = {
-    {"device", device_section},
-    {"versions", versions_section},
-    {"naming", naming_section},
-    {"calls", calls_section},
-    {"kernel", kernel_section},
-    {"vmm", vmm_section},
-    {"alias", alias_section},
-    {"remap", remap_section},
-    {"host_numa_backed", host_numa_backed_section},
-    {"host_backed", host_backed_section},
-    {"device_copy", device_copy_section},
-    {"pinning", pinning_section},
-    {"link", link_section},
-};
-
 bool known(const std::string& name) {
-  return std::any_of(std::begin(sections), std::end(sections),
-                     [&](const Section& s) { return name == s.name; });
+  return std::ranges::any_of(sections(), [&](const Section& s) { return name == s.name; });
 }
 
 Json measure(const std::set<std::string>& chosen) {
   Bench bench;
   Json all{{"software", bench.software}, {"holds_bytes", bench.holds_bytes}};
-  for (const Section& section : sections) {
+  for (const Section& section : sections()) {
     if (!chosen.empty() && chosen.count(section.name) == 0) continue;
     Json found = Json::object();
     try {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -123,18 +124,11 @@ struct Bench {
   bool keeps_a_word();
 };
 
-void device_section(Bench&, Json&);
-void versions_section(Bench&, Json&);
-void naming_section(Bench&, Json&);
-void calls_section(Bench&, Json&);
-void kernel_section(Bench&, Json&);
-void vmm_section(Bench&, Json&);
-void alias_section(Bench&, Json&);
-void remap_section(Bench&, Json&);
-void host_numa_backed_section(Bench&, Json&);
-void host_backed_section(Bench&, Json&);
-void link_section(Bench&, Json&);
-void pinning_section(Bench&, Json&);
-void device_copy_section(Bench&, Json&);
+struct Section {
+  const char* name;
+  void (*measure)(Bench&, Json&);
+};
+// Of the program that facts.cpp is linked into.
+std::span<const Section> sections();
 
 }  // namespace pooch::facts

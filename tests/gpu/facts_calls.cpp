@@ -1,7 +1,7 @@
 // What the device is, what its driver's functions are called, and what calls cost the host.
 #include <dlfcn.h>
 
-#include "tests/gpu/facts.h"
+#include "tests/gpu/sections.h"
 
 namespace pooch::facts {
 namespace {
@@ -49,6 +49,47 @@ template <class Type>
 Type* function_of(const char* library, const char* function) {
   void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   return handle == nullptr ? nullptr : reinterpret_cast<Type*>(dlsym(handle, function));
+}
+
+// The other way to load code, which gives kernels of no context.
+class Library {
+ public:
+  Library() { must_call(cuLibraryLoadData, &library_, ptx, nullptr, nullptr, 0U, nullptr, nullptr, 0U); }
+  ~Library() { driver_call(cuLibraryUnload, library_); }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  CUkernel nothing() const {
+    CUkernel kernel = nullptr;
+    must_call(cuLibraryGetKernel, &kernel, library_, "nothing");
+    return kernel;
+  }
+
+ private:
+  CUlibrary library_ = nullptr;
+};
+
+// What a query says of a kernel's parameters, and its name: nothing where it refuses.
+struct Kernel {
+  std::vector<std::pair<std::size_t, std::size_t>> parameters;  // offset, bytes
+  std::string name;
+  Json json() const { return {{"parameters", parameters}, {"name", name}}; }
+};
+template <class Handle>
+Kernel ask(Handle handle, CUresult (*parameter)(Handle, std::size_t, std::size_t*, std::size_t*),
+           CUresult (*name)(const char**, Handle)) {
+  Kernel found;
+  std::size_t offset = 0, bytes = 0;
+  while (parameter(handle, found.parameters.size(), &offset, &bytes) == CUDA_SUCCESS)
+    found.parameters.emplace_back(offset, bytes);
+  const char* text = nullptr;
+  if (name(&text, handle) == CUDA_SUCCESS && text != nullptr) found.name = text;
+  return found;
+}
+Kernel ask_as_function(CUfunction handle) {
+  return ask(handle, driver_function(cuFuncGetParamInfo), driver_function(cuFuncGetName));
+}
+Kernel ask_as_kernel(CUkernel handle) {
+  return ask(handle, driver_function(cuKernelGetParamInfo), driver_function(cuKernelGetName));
 }
 
 }  // namespace
@@ -153,11 +194,6 @@ void calls_section(Bench& bench, Json& out) {
 void kernel_section(Bench& bench, Json& out) {
   const Module module;
   const CUfunction nothing = module.nothing();
-  Json parameters = Json::array();
-  std::size_t offset = 0, size = 0;
-  while (driver_call(cuFuncGetParamInfo, nothing, parameters.size(), &offset, &size) == CUDA_SUCCESS)
-    parameters.push_back({{"offset", offset}, {"bytes", size}});
-  out["parameters"] = std::move(parameters);
   unsigned long long a = 0;
   unsigned b = 0;
   char c[24] = {};
@@ -166,6 +202,35 @@ void kernel_section(Bench& bench, Json& out) {
   out["launch_us"] = bench.clock.median(
       2000, [&] { launch(nothing, 1, 1, 1, 1, 1, 1, 0, bench.stream, arguments, nullptr); });
   bench.stream.finish();
+}
+
+// Launches take a CUkernel for a CUfunction as well, and pooch asks the function's queries first: these must
+// refuse what is no function, or understand it.
+void kernel_handles_section(Bench& bench, Json& out) {
+  const Module module;
+  const Library library;
+  const CUkernel kernel = library.nothing();
+  const auto disguised = reinterpret_cast<CUfunction>(kernel);
+  const std::pair<const char*, Kernel> answers[] = {{"function", ask_as_function(module.nothing())},
+                                                    {"kernel", ask_as_kernel(kernel)},
+                                                    {"kernel_as_function", ask_as_function(disguised)}};
+  for (const auto& [key, found] : answers) out[key] = found.json();
+  const Kernel truth{{{0, 8}, {8, 4}, {16, 24}}, "nothing"};
+  Json wrong = Json::array();
+  for (const auto& [key, found] : answers) {
+    const bool may_refuse = key == answers[2].first;
+    if (found.parameters != truth.parameters && !(may_refuse && found.parameters.empty()))
+      wrong.push_back(std::string(key) + ": parameters");
+    if (found.name != truth.name && !(may_refuse && found.name.empty()))
+      wrong.push_back(std::string(key) + ": name");
+  }
+  unsigned long long a = 0;
+  unsigned b = 0;
+  char c[24] = {};
+  void* arguments[] = {&a, &b, c};
+  must_call(cuLaunchKernel, disguised, 1, 1, 1, 1, 1, 1, 0, bench.stream, arguments, nullptr);
+  bench.stream.finish();
+  out["wrong"] = std::move(wrong);
 }
 
 }  // namespace pooch::facts

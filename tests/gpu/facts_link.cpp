@@ -1,7 +1,7 @@
 // How fast bytes move: over the link by size and direction, within the device, and into page-locked memory.
 #include <sys/mman.h>
 
-#include "tests/gpu/facts.h"
+#include "tests/gpu/sections.h"
 
 namespace pooch::facts {
 namespace {

@@ -1,6 +1,6 @@
 // Virtual memory: what its calls cost, and what one handle at two addresses, one address of two handles and
 // host memory behind a device address do.
-#include "tests/gpu/facts.h"
+#include "tests/gpu/sections.h"
 
 namespace pooch::facts {
 namespace {

@@ -9,6 +9,7 @@ import tempfile
 
 MIB, GIB = 1 << 20, 1 << 30
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent  # of the source tree, or of the bundle
+TESTS = ("device_test", "facts", "cudnn_facts")
 NO_GPU = 77  # exit code of programs that need one
 
 
@@ -56,11 +57,11 @@ class Programs:
             folder = ROOT if (ROOT / "bin/pooch").exists() else ROOT / "build"
         self.folder = pathlib.Path(folder).resolve()
         if (self.folder / "bin/pooch").exists():
-            places = {"pooch": "bin/pooch", "train": "bin/train", "device_test": "tests/gpu/device_test", "facts": "tests/gpu/facts"}
+            places = {"pooch": "bin/pooch", "train": "bin/train"} | {name: f"tests/gpu/{name}" for name in TESTS}
         else:
-            places = {"pooch": "tools/pooch", "train": "examples/train", "device_test": "tests/device_test", "facts": "tests/facts"}
-        self.pooch, self.train, self.device_test, self.facts = (self.folder / places[name] for name in
-                                                                ("pooch", "train", "device_test", "facts"))
+            places = {"pooch": "tools/pooch", "train": "examples/train"} | {name: f"tests/{name}" for name in TESTS}
+        self.pooch, self.train, self.device_test, self.facts, self.cudnn_facts = (
+            self.folder / places[name] for name in ("pooch", "train", *TESTS))
         self.examples = ROOT / "examples/pytorch"
 
     def run(self, device, command, *options, env=None, timeout=550):

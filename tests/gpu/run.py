@@ -28,11 +28,13 @@ PARTS = ("facts", "device", "bits", "pytorch", "links")
 OF_MODEL = "the model's numbers, in virtual time"
 FACTS = {"device": "the model's", "versions": "those of the libraries that are found, software or not",
          "naming": "names in its own libcuda, where every pointer is an export's", "calls": OF_MODEL,
-         "kernel": "it runs kernels of PTX text only through host functions of their names",
+         "kernel": OF_MODEL, "kernel_handles": "its functions' queries refuse what is no function",
+         "backend_plan": "its plans know no handle",
          "vmm": OF_MODEL + "; no call waits for work on other memory, whatever its size", "remap": OF_MODEL,
          "alias": "mapping is mmap: two addresses are one memory always",
          "host_numa_backed": "it has no host memory at device addresses", "host_backed": "it has no host memory at device addresses",
          "device_copy": OF_MODEL, "pinning": OF_MODEL}
+OF_CUDNN = {"backend_plan"}  # sections of `cudnn_facts`
 MAY_BE_REFUSED = {"host_numa_backed", "host_backed"}  # that the driver refuses is an answer too
 LINKS = "the model's rates; the directions do not disturb each other"
 
@@ -43,7 +45,8 @@ class Facts:
 
     @functools.lru_cache(maxsize=None)
     def ask(self, section):
-        run = self.programs.run(self.device, [self.programs.facts, section], "--no-pooch")
+        program = self.programs.cudnn_facts if section in OF_CUDNN else self.programs.facts
+        run = self.programs.run(self.device, [program, section], "--no-pooch")
         if run.status == NO_GPU or "no CUDA driver" in run.err:
             raise Skipped(run.last_words())
         require(run.status == 0, f"exit code {run.status}: {run.last_words()}")
@@ -58,6 +61,7 @@ class Facts:
         if refused and section not in MAY_BE_REFUSED:
             raise Failed(f"no answer: {refused}", numbers)
         require(not found.get("wrong_words"), "memory does not hold what was written", numbers)
+        require(not found.get("wrong"), "; ".join(found.get("wrong", [])), numbers)
         return numbers
 
     def checks(self):

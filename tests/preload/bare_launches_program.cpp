@@ -149,7 +149,8 @@ thread_local CUstream stream = nullptr;  // that launches go to
 std::vector<std::byte> packed(CUfunction function, void** params) {
   std::vector<std::byte> buffer;
   std::size_t offset = 0, size = 0;
-  for (std::size_t i = 0; cuFuncGetParamInfo(function, i, &offset, &size) == CUDA_SUCCESS; ++i) {
+  const auto asked = reinterpret_cast<CUkernel>(function);  // as `kernel` gives it
+  for (std::size_t i = 0; cuKernelGetParamInfo(asked, i, &offset, &size) == CUDA_SUCCESS; ++i) {
     buffer.resize(offset + size);
     std::memcpy(buffer.data() + offset, params[i], size);
   }

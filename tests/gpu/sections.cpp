@@ -1,0 +1,25 @@
+#include "tests/gpu/sections.h"
+
+namespace pooch::facts {
+
+std::span<const Section> sections() {
+  static constexpr Section all[] = {
+      {"device", device_section},
+      {"versions", versions_section},
+      {"naming", naming_section},
+      {"calls", calls_section},
+      {"kernel", kernel_section},
+      {"kernel_handles", kernel_handles_section},
+      {"vmm", vmm_section},
+      {"alias", alias_section},
+      {"remap", remap_section},
+      {"host_numa_backed", host_numa_backed_section},
+      {"host_backed", host_backed_section},
+      {"device_copy", device_copy_section},
+      {"pinning", pinning_section},
+      {"link", link_section},
+  };
+  return all;
+}
+
+}  // namespace pooch::facts
