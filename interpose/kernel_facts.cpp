@@ -57,6 +57,13 @@ std::optional<Effect> effect_of(std::string_view type, Effect output) {
   return template_argument(type, 0).ends_with(" const") ? Effect::read : output;
 }
 
+// CUB's structs of nothing but addresses of temporary storage.
+bool holds_addresses_alone(std::string_view type) {
+  const std::string_view name = type.substr(0, type.find('<'));
+  return name.ends_with("cub::ScanTileState") || name.ends_with("cub::ReduceByKeyScanTileState") ||
+         name.ends_with("cub::detail::vsmem_t");
+}
+
 }  // namespace
 
 // --- parameters
@@ -134,6 +141,9 @@ void KernelFacts::read_signature() {
     const auto effect = effect_of(name_.params[i], output);
     if (effect)
       slots_.push_back({i, 0, *effect});
+    else if (holds_addresses_alone(name_.params[i]))
+      for (std::uint32_t at = 0; at + 8 <= layout_[i].bytes; at += 8)
+        slots_.push_back({i, at, Effect::read_write});
     else if (element_bytes(name_.params[i]) == 0)
       scanned_.push_back(i);
   }

@@ -33,6 +33,8 @@ constexpr KernelRule rules[] = {
      "native/cuda/Shape.cu: block y copies from input[y] of CatArrInputTensorMetadata, to const, into its "
      "part "
      "of output; entries behind the grid's rows are left over from the stack"},
+    {"elementwise_kernel_with_index", "at::native::", signature, true,
+     "native/cuda/RangeFactories.cu: data[index] = f(index); the functors capture a start and a step"},
     {"softmax_warp_forward", "", signature, true,
      "native/cuda/PersistentSoftmax.cuh: dst is written, src and mask are const"},
     {"softmax_warp_backward", "", signature, true,
@@ -60,7 +62,9 @@ constexpr KernelRule rules[] = {
     {"at_cuda_detail::cub::*", "", signature, false,
      "cub/agent and cub/device/dispatch/kernels of CUDA 13.0: the only const that is cast away there is for "
      "a load; "
-     "iterators that are no pointers may hold any address"},
+     "iterators that are no pointers may hold any address; single_pass_scan_operators.cuh and "
+     "util_vsmem.cuh: "
+     "tile states and vsmem_t hold addresses in temporary storage and nothing else"},
     {"cub::*", "", signature, false, "as above"},
 };
 

@@ -3,10 +3,8 @@
 
 namespace {
 
-void footprint(const void* const*, softgpu::Footprint&) {
-}
-void run(const void* const*) {
-}
+void footprint(const void* const*, softgpu::Footprint&) {}
+void run(const void* const*) {}
 
 constexpr std::uint32_t sizes[] = {8, 4, 24};
 constexpr softgpu::KernelEntry entry{"nothing", sizes, 3, &footprint, &run};

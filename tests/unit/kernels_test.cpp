@@ -288,6 +288,34 @@ TEST(Kernels, ASignatureTellsInputsByConst) {
   EXPECT_EQ(dropout.facts.kind(), OpKind::dropout_forward);
 }
 
+TEST(Kernels, CubsTileStatesHoldNothingButAddresses) {
+  Example scan("_ZN14at_cuda_detail3cub6detail4scan20DeviceScanInitKernelINS0_13ScanTileStateIlLb1EEEEEvT_i",
+               {{0, 8}, {8, 4}});
+  scan.set(0, 0, a + 64);
+  EXPECT_EQ(scan.words(), (Words{"0+0 read_write a 0"}));
+  // Of values that are no machine words: status, partial and inclusive sums.
+  Example sums("_ZN3cub20DeviceScanInitKernelINS_13ScanTileStateI6StructLb0EEEEEvT_i", {{0, 24}, {24, 4}});
+  sums.set(0, 0, a);
+  sums.set(0, 16, c);
+  EXPECT_EQ(sums.words(), (Words{"0+0 read_write a 0", "0+16 read_write c 0"}));
+  Example other("_ZN3cub20DeviceScanInitKernelINS_9TileStateILb1EEEEEvT_i", {{0, 8}, {8, 4}});
+  other.set(0, 0, a);
+  EXPECT_EQ(other.words(), (Words{"0+0 read_write a 0?"}));
+}
+
+TEST(Kernels, ARangeIsWrittenAndItsFunctorHoldsNoAddress) {
+  const char* const name =
+      "_ZN50_GLOBAL__N__fa15d16e_17_RangeFactories_cu_38772b0829elementwise_kernel_with_"
+      "indexIiZZZN2at6native15"
+      "arange_cuda_outERKN3c106ScalarES6_S6_RNS1_6TensorEENKUlvE_clEvENKUlvE2_clEvEUllE_EEvT_T0_PN15function_"
+      "traitsISD_E11result_typeE";
+  Example range(name, {{0, 4}, {8, 16}, {24, 8}});
+  range.set(2, 0, b);
+  EXPECT_EQ(range.words(), (Words{"2+0 write b 0"}));
+  range.set(1, 8, a);
+  EXPECT_EQ(range.words(), (Words{"2+0 write b 0", "1+8 read_write a 0?"}));
+}
+
 TEST(Kernels, AConcatenationHasAnInputPerRowOfItsGrid) {
   Example launch(
       "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c19CatArrayBatchedCopyINS1_10OpaqueTypeILj4EEEj"
