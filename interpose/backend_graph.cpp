@@ -82,7 +82,11 @@ constexpr Meaning meanings[] = {
     {CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR, OpKind::pooling_forward, true},
     {CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR, OpKind::pooling_backward, false},
     {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, OpKind::elementwise, true},
+    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, OpKind::elementwise, true},
 };
+// Attention makes its result of two products, and its gradients of five, of which some are summed up in
+// whatever order.
+constexpr std::ptrdiff_t most_products = 2;
 
 constexpr auto last_known_operation = CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR;
 
@@ -223,6 +227,8 @@ bool add_operation(BackendGraph& graph, const BackendShadow& operation) {
         add_tensor(graph, *part, effect, names && attribute.name == names->w);
       else if (part->type == CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
         graph.traits = mix(graph.traits, part->value<std::uint32_t>(CUDNN_ATTR_POINTWISE_MODE, 0));
+      else if (part->type == CUDNN_BACKEND_REDUCTION_DESCRIPTOR)
+        graph.traits = mix(graph.traits, part->value<std::uint32_t>(CUDNN_ATTR_REDUCTION_OPERATOR, 0));
     }
   }
   if (names) add_window(graph, operation, *names);
@@ -244,6 +250,9 @@ BackendGraph describe_graph(const BackendPart& from) {
     kind = std::min(kind, static_cast<std::size_t>(meaning - std::begin(meanings)));
     if (meaning == std::end(meanings) || !meaning->replayable) graph.replayable = false;
   }
+  if (std::ranges::count(operations->parts, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+                         [](const BackendPart& part) { return part->type; }) > most_products)
+    graph.replayable = false;
   graph.known = true;
   if (kind < std::size(meanings)) graph.kind = meanings[kind].kind;
   return graph;

@@ -29,8 +29,7 @@ void CallBuilder::add(Address address, const Extent& extent, Effect effect) {
   std::uint64_t bytes = extent.bytes;
   effect = for_span(effect, extent.dense);
   if (!extent.known) {
-    if (!session_.owns(address)) return;
-    const auto allocation = session_.find(address);
+    const auto allocation = session_.find_known(address);
     if (!allocation) return;
     begin = allocation->base;
     bytes = allocation->bytes;

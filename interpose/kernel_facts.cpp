@@ -237,11 +237,11 @@ struct KernelFacts::Search {
       words.push_back({param, offset, address, effect, bytes, true, in});
   }
   // Every word of the parameter's bytes from `begin` on.
-  void scan(std::uint32_t param, std::uint32_t begin = 0) {
+  void scan(std::uint32_t param, std::uint32_t begin = 0, bool by_rule = false) {
     const auto bytes = params.at(param);
     for (std::uint32_t at = begin; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t))
       if (const Memory in = find(params.word(param, at)); in.bytes != 0)
-        words.push_back({param, at, params.word(param, at), Effect::read_write, 0, false, in});
+        words.push_back({param, at, params.word(param, at), Effect::read_write, 0, by_rule, in});
   }
 };
 
@@ -267,7 +267,7 @@ std::uint64_t KernelFacts::find_words(const LaunchParams& params, std::span<cons
     search.add(slot.param, slot.offset, sized ? Effect::overwrite : slot.effect,
                sized ? count * result_element_ : 0);
   }
-  for (const std::uint32_t param : scanned_) search.scan(param);
+  for (const std::uint32_t param : scanned_) search.scan(param, 0, rule_->captures_addresses);
   return count;
 }
 

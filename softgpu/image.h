@@ -35,7 +35,8 @@ struct KernelEntry {
   std::uint32_t param_count;
   // `params[i]` points to parameter i, as in cuLaunchKernel's kernelParams.
   void (*footprint)(const void* const* params, Footprint& out);
-  // The numerics; device addresses in parameters can be dereferenced. Called in compute mode only.
+  // The numerics; device addresses in parameters can be dereferenced. Called in compute mode only. Null: such
+  // a launch is refused there.
   void (*run)(const void* const* params);
 };
 

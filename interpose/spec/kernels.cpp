@@ -26,6 +26,11 @@ constexpr KernelRule rules[] = {
     {"at::native::reduce_kernel", "", reduction, true,
      "native/cuda/Reduce.cuh, ReduceOp: src, dst[2], acc_buf, cta_buf, semaphores, base_idx, accumulate, "
      "final_output, noutputs are its last members; dst is read where accumulate is set"},
+    {"at::native::multi_tensor_apply_kernel", "_amp_foreach_non_finite_check_and_unscale_cuda_", tensor_list,
+     false,
+     "as below, and native/cuda/AmpKernels.cu: the lambda captures found_inf_ptr, which it may set, and "
+     "inv_scale_ptr",
+     true},
     {"at::native::multi_tensor_apply_kernel", "", tensor_list, false,
      "native/cuda/MultiTensorApply.cuh: TensorListMetadata and its kin; blocks name the tensors that are in "
      "use, entries behind those are left over from the stack"},
@@ -33,6 +38,9 @@ constexpr KernelRule rules[] = {
      "native/cuda/Shape.cu: block y copies from input[y] of CatArrInputTensorMetadata, to const, into its "
      "part "
      "of output; entries behind the grid's rows are left over from the stack"},
+    {"at::native::vectorized_layer_norm_kernel", "", signature, true,
+     "native/cuda/layer_norm_kernel.cu: mean, rstd and Y are written at every row, X, gamma and beta are "
+     "const"},
     {"elementwise_kernel_with_index", "at::native::", signature, true,
      "native/cuda/RangeFactories.cu: data[index] = f(index); the functors capture a start and a step"},
     {"softmax_warp_forward", "", signature, true,

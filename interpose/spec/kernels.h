@@ -31,6 +31,7 @@ struct KernelRule {
   KernelForm form;
   bool fills_outputs;  // outputs are written and not read; otherwise they may be both
   std::string_view evidence;
+  bool captures_addresses = false;  // what else is an address is one: the functor's, read and written
 };
 
 // An address in a kernel's only parameter.

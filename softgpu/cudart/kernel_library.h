@@ -9,7 +9,8 @@
 //     static void run(const Pointers<1>& p, const Args& a);
 //   };
 //
-// Its parameters are `pointers` device pointers of 8 bytes each, then Args.
+// Its parameters are `pointers` device pointers of 8 bytes each, then Args. Without `run` it is for timing
+// mode alone.
 #pragma once
 
 #include <array>
@@ -32,6 +33,11 @@ T* device_memory(std::uint64_t address) {
 }
 
 namespace detail {
+
+template <class Kernel>
+constexpr bool computes = requires {
+  &Kernel::run;
+};
 
 template <class Kernel>
 struct Thunk {
@@ -58,7 +64,9 @@ struct Thunk {
   static void footprint(const void* const* params, Footprint& out) {
     Kernel::footprint(pointers(params), args(params), out);
   }
-  static void run(const void* const* params) { Kernel::run(pointers(params), args(params)); }
+  static void run(const void* const* params) {
+    if constexpr (computes<Kernel>) Kernel::run(pointers(params), args(params));
+  }
 
   static inline std::atomic<CUkernel> handle{nullptr};
 };
@@ -69,7 +77,7 @@ template <class Kernel>
 constexpr KernelEntry kernel_entry() {
   using Thunk = detail::Thunk<Kernel>;
   return {Kernel::name, Thunk::sizes.data(), static_cast<std::uint32_t>(Thunk::sizes.size()),
-          &Thunk::footprint, &Thunk::run};
+          &Thunk::footprint, detail::computes<Kernel> ? &Thunk::run : nullptr};
 }
 
 // A library's kernels, loaded at the first launch. One object of static duration per library.

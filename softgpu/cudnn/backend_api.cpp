@@ -151,7 +151,9 @@ SOFTGPU_CUDNN cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBacke
     return fail(__func__, CUDNN_STATUS_BAD_PARAM,
                 "no finalized execution plan, or no finalized variant pack");
   }
-  return execute(__func__, handle, *backend(plan)->plan, *backend(pack));
+  return std::visit(
+      [&](const auto& of) { return execute("cudnnBackendExecute", handle, of, *backend(pack)); },
+      *backend(plan)->plan);
 }
 
 SOFTGPU_CUDNN cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t, cudnnBackendDescriptor_t,

@@ -23,16 +23,6 @@ ConvAttributes attributes_of(ConvDirection direction) {
   return {at(0), at(1), at(2), at(3), at(4), at(5)};
 }
 
-Layout layout_of(const BackendDescriptor& tensor) {
-  const auto dims = tensor.values<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
-  const auto strides = tensor.values<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
-  Layout l{};
-  l.rank = static_cast<std::int32_t>(dims.size());
-  std::copy(dims.begin(), dims.end(), l.dims);
-  std::copy(strides.begin(), strides.end(), l.strides);
-  return l;
-}
-
 cudnnDataType_t type_of(const BackendDescriptor& tensor) {
   return tensor.value(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT);
 }
@@ -191,15 +181,9 @@ std::vector<cudnnBackendNumericalNote_t> numerical_notes(const GraphConv& conv, 
 cudnnStatus_t execute(const char* function, cudnnHandle_t handle, const ConvPlan& plan,
                       const BackendDescriptor& pack) {
   const GraphConv& conv = plan.conv;
-  const auto uids = pack.values<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
-  const auto pointers = pack.values<std::uint64_t>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
-  const auto pointer = [&](std::int64_t uid) {
-    const auto found = std::find(uids.begin(), uids.end(), uid);
-    return found == uids.end() ? 0 : pointers[static_cast<std::size_t>(found - uids.begin())];
-  };
-  const std::uint64_t x = pointer(conv.x_uid);
-  const std::uint64_t w = pointer(conv.w_uid);
-  const std::uint64_t y = pointer(conv.y_uid);
+  const std::uint64_t x = pointer_of(pack, conv.x_uid);
+  const std::uint64_t w = pointer_of(pack, conv.w_uid);
+  const std::uint64_t y = pointer_of(pack, conv.y_uid);
   const auto workspace = pack.value<std::uint64_t>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 0);
   if (x == 0 || w == 0 || y == 0) {
     return fail(function, CUDNN_STATUS_BAD_PARAM, "the variant pack has no pointer for one of the tensors");

@@ -150,6 +150,23 @@ const BackendDescriptor* BackendDescriptor::part(cudnnBackendAttributeName_t nam
   return first && first->finalized ? first : nullptr;
 }
 
+Layout layout_of(const BackendDescriptor& tensor) {
+  const auto dims = tensor.values<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
+  const auto strides = tensor.values<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
+  Layout l{};
+  l.rank = static_cast<std::int32_t>(dims.size());
+  std::copy(dims.begin(), dims.end(), l.dims);
+  std::copy(strides.begin(), strides.end(), l.strides);
+  return l;
+}
+
+std::uint64_t pointer_of(const BackendDescriptor& pack, std::int64_t uid) {
+  const auto uids = pack.values<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  const auto pointers = pack.values<std::uint64_t>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  const auto found = std::find(uids.begin(), uids.end(), uid);
+  return found == uids.end() ? 0 : pointers[static_cast<std::size_t>(found - uids.begin())];
+}
+
 std::size_t attribute_bytes(cudnnBackendAttributeType_t type) {
   switch (type) {
     case CUDNN_TYPE_BOOLEAN:

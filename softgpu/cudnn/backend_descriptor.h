@@ -7,13 +7,17 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "softgpu/cudnn/backend_convolution.h"
+#include "softgpu/cudnn/backend_fused.h"
 
 namespace softgpu::cudnn {
 
 struct BackendDescriptor;
+
+using BackendPlan = std::variant<ConvPlan, FusedPlan>;
 
 struct BackendAttribute {
   cudnnBackendAttributeName_t name;
@@ -28,7 +32,7 @@ struct BackendDescriptor {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::vector<BackendAttribute> attributes;
-  std::shared_ptr<const ConvPlan> plan;  // of a finalized execution plan
+  std::shared_ptr<const BackendPlan> plan;  // of a finalized execution plan
 
   const BackendAttribute* find(cudnnBackendAttributeName_t name) const;
   // Takes the place of an attribute of the same name.
@@ -59,6 +63,11 @@ struct BackendDescriptor {
     set({name, of, static_cast<std::int64_t>(from.size()), {bytes, bytes + from.size() * sizeof(T)}, {}});
   }
 };
+
+// Of a tensor.
+Layout layout_of(const BackendDescriptor& tensor);
+// What a variant pack has for the unique id; 0: nothing.
+std::uint64_t pointer_of(const BackendDescriptor& pack, std::int64_t uid);
 
 // Bytes of one element of an attribute; 0 for types that do not exist.
 std::size_t attribute_bytes(cudnnBackendAttributeType_t type);

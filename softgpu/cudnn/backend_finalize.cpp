@@ -52,14 +52,19 @@ cudnnStatus_t finalize_conv_operation(const BackendDescriptor& d) {
   return status == CUDNN_STATUS_NOT_SUPPORTED ? CUDNN_STATUS_SUCCESS : status;
 }
 
+// Numbers from 0 on.
+std::int64_t engine_count(const BackendDescriptor& graph) {
+  if (const auto conv = graph_convolution(graph)) return algorithm_count(conv->direction);
+  return fused_graph(graph) ? 1 : 0;
+}
+
 cudnnStatus_t finalize_graph(BackendDescriptor& d) {
   const BackendAttribute* const ops = d.find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
   if (!ops || ops->descriptors.empty()) return incomplete();
   for (const auto& op : ops->descriptors) {
     if (!op || !op->finalized) return incomplete();
   }
-  const auto conv = graph_convolution(d);
-  const std::int64_t engines = conv ? algorithm_count(conv->direction) : 0;
+  const std::int64_t engines = engine_count(d);
   d.derive(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64, std::vector{engines});
   return CUDNN_STATUS_SUCCESS;
 }
@@ -68,30 +73,38 @@ cudnnStatus_t finalize_engine(BackendDescriptor& d) {
   const BackendDescriptor* const graph = d.part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
   if (!graph || !d.find(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)) return incomplete();
   const auto index = d.value<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1);
-  const auto conv = graph_convolution(*graph);
-  if (!conv || index < 0 || index >= algorithm_count(conv->direction)) {
+  if (index < 0 || index >= engine_count(*graph)) {
     return fail(function, CUDNN_STATUS_NOT_SUPPORTED, "the graph has no such engine");
   }
-  d.derive(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-           numerical_notes(*conv, static_cast<int>(index)));
+  std::vector<cudnnBackendNumericalNote_t> notes;
+  if (const auto conv = graph_convolution(*graph)) notes = numerical_notes(*conv, static_cast<int>(index));
+  d.derive(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, notes);
   d.set({CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, 0, {}, {}});
   d.set({CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, {}, {}});
   return CUDNN_STATUS_SUCCESS;
 }
 
-// The convolution as an engine does it.
-cudnnStatus_t plan_of(const BackendDescriptor& config, ConvPlan& plan) {
+// The graph as an engine does it, and the workspace that this takes in bytes.
+cudnnStatus_t plan_of(const BackendDescriptor& config, BackendPlan& plan, std::int64_t& workspace) {
   const BackendDescriptor* const engine = config.part(CUDNN_ATTR_ENGINECFG_ENGINE);
   if (!engine) return incomplete();
-  const auto conv = graph_convolution(*engine->part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
+  const BackendDescriptor& graph = *engine->part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+  const auto conv = graph_convolution(graph);
+  if (!conv) {
+    plan = *fused_graph(graph);
+    workspace = 0;
+    return CUDNN_STATUS_SUCCESS;
+  }
   const auto index = static_cast<int>(engine->value<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1));
   const ConvAlgorithm algorithm = describe_algorithm(conv->direction, index, conv->args.shape);
   if (!algorithm.supported) {
     return fail(function, CUDNN_STATUS_NOT_SUPPORTED, "the engine cannot do this convolution");
   }
-  plan.conv = *conv;
-  plan.conv.args.workspace_bytes = algorithm.workspace;
-  plan.conv.args.flops = algorithm.flops;
+  ConvPlan made{*conv};
+  made.conv.args.workspace_bytes = algorithm.workspace;
+  made.conv.args.flops = algorithm.flops;
+  plan = made;
+  workspace = static_cast<std::int64_t>(algorithm.workspace);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -100,12 +113,18 @@ cudnnStatus_t finalize_config(BackendDescriptor& d) {
       knobs && knobs->count > 0) {
     return fail(function, CUDNN_STATUS_NOT_SUPPORTED, "the engine has no such knob");
   }
-  ConvPlan plan{};
-  if (auto status = plan_of(d, plan); status != CUDNN_STATUS_SUCCESS) return status;
+  BackendPlan plan;
+  std::int64_t workspace = 0;
+  if (auto status = plan_of(d, plan, workspace); status != CUDNN_STATUS_SUCCESS) return status;
   d.set({CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, {}, {}});
-  d.derive(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
-           std::vector{static_cast<std::int64_t>(plan.conv.args.workspace_bytes)});
+  d.derive(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, std::vector{workspace});
   return CUDNN_STATUS_SUCCESS;
+}
+
+std::vector<std::int64_t> proposed_engines(const BackendDescriptor& graph, cudnnBackendHeurMode_t mode) {
+  if (const auto conv = graph_convolution(graph)) return proposed_engines(*conv, mode);
+  if (fused_graph(graph)) return {0};
+  return {};
 }
 
 cudnnStatus_t finalize_heuristics(BackendDescriptor& d) {
@@ -113,9 +132,8 @@ cudnnStatus_t finalize_heuristics(BackendDescriptor& d) {
   if (!d.part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH) || !d.find(CUDNN_ATTR_ENGINEHEUR_MODE))
     return incomplete();
   const auto mode = d.value(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_INSTANT);
-  const auto conv = graph_convolution(*graph->descriptors.front());
   BackendAttribute results{CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, {}, {}};
-  for (std::int64_t index : conv ? proposed_engines(*conv, mode) : std::vector<std::int64_t>{}) {
+  for (const std::int64_t index : proposed_engines(*graph->descriptors.front(), mode)) {
     auto engine = std::make_shared<BackendDescriptor>();
     engine->type = CUDNN_BACKEND_ENGINE_DESCRIPTOR;
     engine->set(
@@ -136,10 +154,10 @@ cudnnStatus_t finalize_plan(BackendDescriptor& d) {
   const BackendDescriptor* const config = d.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
   if (!config)
     return fail(function, CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "the plan has no engine configuration");
-  auto plan = std::make_shared<ConvPlan>();
-  if (auto status = plan_of(*config, *plan); status != CUDNN_STATUS_SUCCESS) return status;
-  d.derive(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
-           std::vector{static_cast<std::int64_t>(plan->conv.args.workspace_bytes)});
+  auto plan = std::make_shared<BackendPlan>();
+  std::int64_t workspace = 0;
+  if (auto status = plan_of(*config, *plan, workspace); status != CUDNN_STATUS_SUCCESS) return status;
+  d.derive(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, std::vector{workspace});
   d.plan = std::move(plan);
   return CUDNN_STATUS_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "softgpu/cudnn/activation.h"
+#include "softgpu/cudnn/backend_fused.h"
 #include "softgpu/cudnn/batch_norm.h"
 #include "softgpu/cudnn/batch_norm_relu.h"
 #include "softgpu/cudnn/convolution.h"
@@ -43,6 +44,7 @@ KernelLibrary& kernels() {
       kernel_entry<DropoutForward>(),
       kernel_entry<DropoutBackward>(),
       kernel_entry<ReduceTensor>(),
+      kernel_entry<FusedGraph>(),
   };
   static constexpr Image image{.count = std::size(entries), .kernels = entries};
   static auto* const library = new KernelLibrary(image);  // outlives every user

@@ -107,7 +107,7 @@ CUresult launch(const char* name, bool per_thread, CUfunction function, const Gr
   auto parameters = std::make_shared<Parameters>();
   if (!grid_fits(grid) || !copy_parameters(*kernel, params, extra, *parameters))
     return CUDA_ERROR_INVALID_VALUE;
-  if (kernel->entry == nullptr && m.compute()) {
+  if (m.compute() && (kernel->entry == nullptr || kernel->entry->run == nullptr)) {
     fmt::print(stderr, "softgpu: no host function for the kernel {} with its parameters\n", kernel->name);
     return CUDA_ERROR_NOT_SUPPORTED;
   }

@@ -172,6 +172,50 @@ TEST_F(Backend, AGraphThatNoEngineDoesFindsNone) {
   EXPECT_EQ(cudnnBackendFinalize(engine.raw()), CUDNN_STATUS_NOT_SUPPORTED);
 }
 
+// a * b = c, c + d = e, where c is nowhere.
+TEST_F(Backend, AProductInAGraphHasOneEngineThatIsNotComputed) {
+  const Numbers dims{2, 8, 8};
+  const char yes = 1;
+  Descriptor c(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  c.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT).set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims);
+  c.set(CUDNN_ATTR_TENSOR_STRIDES, packed_strides(dims));
+  c.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, std::int64_t{'c'});
+  CUDNN_OK(cudnnBackendSetAttribute(c.raw(), CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes));
+  c.finalize();
+  Descriptor float_product(CUDNN_BACKEND_MATMUL_DESCRIPTOR), add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  float_product.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT).finalize();
+  add.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_ADD);
+  add.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT).finalize();
+  Descriptor product(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+  product.part(CUDNN_ATTR_OPERATION_MATMUL_DESC, float_product);
+  product.part(CUDNN_ATTR_OPERATION_MATMUL_ADESC, packed('a', dims));
+  product.part(CUDNN_ATTR_OPERATION_MATMUL_BDESC, packed('b', dims));
+  product.part(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c).finalize();
+  Descriptor sum(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  sum.part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, add);
+  sum.part(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, c);
+  sum.part(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, packed('d', dims));
+  sum.part(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, packed('e', dims)).finalize();
+  Descriptor g(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  const cudnnBackendDescriptor_t operations[] = {product.raw(), sum.raw()};
+  CUDNN_OK(cudnnBackendSetAttribute(g.raw(), CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 2,
+                                    operations));
+  g.finalize();
+  EXPECT_EQ(g.number(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT), 1);
+  const auto found = configurations(g);
+  ASSERT_EQ(found.size(), 1U);
+  const Descriptor plan = plan_of(found.front());
+  EXPECT_EQ(workspace_of(plan), 0);
+  Buffer memory(4 * count(dims));
+  std::vector<void*> places;
+  for (int i = 0; i < 4; ++i) places.push_back(static_cast<float*>(memory.data()) + i * count(dims));
+  const Descriptor without_e = pack_of({'a', 'b', 'd'}, {places[0], places[1], places[2]}, nullptr);
+  EXPECT_EQ(cudnnBackendExecute(dnn, plan.raw(), without_e.raw()), CUDNN_STATUS_BAD_PARAM);
+  const Descriptor pack = pack_of({'a', 'b', 'd', 'e'}, places, nullptr);
+  EXPECT_EQ(cudnnBackendExecute(dnn, plan.raw(), pack.raw()), CUDNN_STATUS_EXECUTION_FAILED)
+      << "compute mode";
+}
+
 TEST_F(Backend, ThirtyTwoBitIntegersFindNoEngine) {
   const Sizes s;
   const auto of_type = [](std::int64_t uid, const Numbers& dims) {

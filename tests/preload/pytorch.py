@@ -152,6 +152,17 @@ class PyTorch(unittest.TestCase):
         self.assertEqual((done.summary["plans_left"], done.summary["mismatches"]), (0, 0))
         self.assertGreater(done.summary["bytes_in"] / done.summary["planned_iterations"], need / 8, "swapped")
 
+    def test_replays_of_a_gpt_in_half_precision_find_what_autocast_has_freed(self):
+        # Autocast frees its copies of weights and biases behind forward; attention is cuDNN's here.
+        done = run(DEVICE, [PYTHON, SOURCE / "tests/gpu/torch_example.py", "--bf16", SOURCE / "examples/pytorch/gpt.py",
+                            "--layers", 4, "--width", 1024, "--heads", 16, "--batch", 16, "--vocabulary", 8192,
+                            "--iterations", 10], "--memory", "3GiB",
+                   env={"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1"})
+        self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
+        self.assertGreaterEqual(done.summary["planned_iterations"], 6)
+        self.assertGreater(done.summary["replays"], 100)
+        self.assertEqual((done.summary["plans_left"], done.summary["mismatches"]), (0, 0))
+
     def mlp(self, iterations, *pooch, env=None):
         done = run(DEVICE, [PYTHON, SOURCE / "tests/bench/torch_mlp.py", iterations], *pooch,
                    env={"POOCH_POLICY": ""} | (env or {}))

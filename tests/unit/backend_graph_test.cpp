@@ -83,6 +83,30 @@ TEST(BackendGraph, VirtualTensorsAreNoOperandsAndAResultThatIsReadAgainIsBoth) {
   EXPECT_EQ(effect(graph, 3), Effect::read_write);
 }
 
+TEST(BackendGraph, AttentionCanBeMadeAgainAndItsGradientsCannot) {
+  const Floats query(1), key(2), value(3), result(4), statistics(5);
+  Floats scores(6), most(7);
+  scores.flag(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+  most.flag(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+  const auto product = [](Named& matmul, const Named& a, const Named& b, const Named& c) {
+    matmul.part(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a).part(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
+    matmul.part(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
+  };
+  Named first(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR), second(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR),
+      third(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR), reduce(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+  product(first, query, key, scores);
+  reduce.part(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, scores);
+  reduce.part(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, statistics);
+  product(second, scores, value, result);
+  product(third, scores, key, most);
+  const BackendGraph forward = described({&first, &reduce, &second});
+  EXPECT_TRUE(forward.known && forward.replayable);
+  EXPECT_EQ(forward.kind, OpKind::gemm);
+  EXPECT_EQ(effect(forward, 5), Effect::overwrite);
+  EXPECT_EQ(effect(forward, 2), Effect::read);
+  EXPECT_FALSE(described({&first, &reduce, &second, &third}).replayable);
+}
+
 TEST(BackendGraph, ANormWritesItsStatisticsInTrainingAndReadsThemInInference) {
   for (const auto phase : {CUDNN_NORM_FWD_TRAINING, CUDNN_NORM_FWD_INFERENCE}) {
     const Floats x(1), mean(2), y(3), running(4);

@@ -250,6 +250,19 @@ TEST(Kernels, OnlyTensorsThatBlocksNameAreInAList) {
             (Words{"0+0 read_write a 0", "0+8 read_write a 0", "0+512 read b 0", "0+520 read b 0"}));
 }
 
+TEST(Kernels, UnscalingReachesTwoNumbersThroughItsFunctor) {
+  Example launch(
+      "_ZN2at6native46_GLOBAL__N__1df100ae_13_AmpKernels_cu_3810c27325multi_tensor_apply_"
+      "kernelINS1_18TensorListMetadataILi1EEENS1_14UnaryOpFunctorIfLi1ELi1ELi0EEEJZZZNS0_47_amp_foreach_non_"
+      "finite_check_and_unscale_cuda_EN3c108ArrayRefINS_6TensorEEERS9_RKS9_ENKUlvE_clEvENKUlvE0_clEvEUlfE_"
+      "EEEvT_T0_DpT1_",
+      {{0, 3368}, {3368, 1}, {3376, 16}});
+  launch.set(0, 0, a);
+  launch.set(2, 0, b);
+  launch.set(2, 8, b + 512);
+  EXPECT_EQ(launch.words(1), (Words{"0+0 read_write a 0", "2+0 read_write b 0", "2+8 read_write b 0"}));
+}
+
 TEST(Kernels, ListsWithScalarsHaveTheirBlocksBehindThem) {
   Example launch(
       "_ZN2at6native61_GLOBAL__N__538ad94b_28_ForeachBinaryOpScalarList_cu_dda10a6925multi_tensor_apply_"

@@ -271,6 +271,21 @@ TEST(ReplayLt, OperandsInTheDescriptor) {
   });
 }
 
+// Small allocations are the driver's, and may be gone or moved along all the same.
+TEST(ReplayLt, AnOperandOfUnknownSizeMayLieInMemoryOfTheDrivers) {
+  Memory memory;
+  again("cublasLtMatmul", [&] {
+    float* const bias = memory.floats(m);
+    know(bias, m * sizeof(float));
+    LtProduct product;
+    product.with(CUBLASLT_MATMUL_DESC_EPILOGUE, std::uint32_t{CUBLASLT_EPILOGUE_BIAS});
+    product.with(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    product.run(memory, /*blended=*/false);
+    EXPECT_EQ(ops().back().accesses.size(), 5U);
+    forget_owned();
+  });
+}
+
 TEST(ReplayLt, NoRecipeForWhatCannotBeCopied) {
   Memory memory;
   never_again("cublasLtMatmul", [&] {

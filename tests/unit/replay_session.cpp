@@ -11,7 +11,15 @@ namespace replay_test {
 namespace {
 
 std::vector<KeptOp> all_ops;
-std::vector<std::pair<std::uint64_t, std::uint64_t>> owned;
+using Extents = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+Extents owned, known;
+
+std::optional<pooch::runtime::Extent> containing(const Extents& all, pooch::Address address) {
+  for (const auto& [base, bytes] : all)
+    if (raw(address) >= base && raw(address) - base < bytes)
+      return pooch::runtime::Extent{pooch::Address{base}, bytes};
+  return std::nullopt;
+}
 bool with_snapshots = true;
 
 void* pointer(pooch::Address address) {
@@ -42,8 +50,12 @@ void snapshots(bool yes) {
 void own(const void* memory, std::uint64_t bytes) {
   owned.emplace_back(reinterpret_cast<std::uintptr_t>(memory), bytes);
 }
+void know(const void* memory, std::uint64_t bytes) {
+  known.emplace_back(reinterpret_cast<std::uintptr_t>(memory), bytes);
+}
 void forget_owned() {
   owned.clear();
+  known.clear();
 }
 
 }  // namespace replay_test
@@ -100,13 +112,11 @@ std::vector<Extent> Session::allocations() const {
   return all;
 }
 std::optional<Extent> Session::find(Address address) const {
-  for (const auto& [base, bytes] : replay_test::owned) {
-    if (raw(address) >= base && raw(address) - base < bytes) return Extent{Address{base}, bytes};
-  }
-  return std::nullopt;
+  return replay_test::containing(replay_test::owned, address);
 }
 std::optional<Extent> Session::find_known(Address address) const {
-  return find(address);
+  const auto managed = find(address);
+  return managed ? managed : replay_test::containing(replay_test::known, address);
 }
 void Session::pin_addresses_in(std::span<const std::byte>) {}
 MemoryInfo Session::memory_info() const {

@@ -30,6 +30,8 @@ std::vector<KeptOp>& ops();
 void snapshots(bool yes);
 // Device memory that counts as managed, until forget_owned().
 void own(const void* memory, std::uint64_t bytes);
+// ... as the driver's, of which pooch knows.
+void know(const void* memory, std::uint64_t bytes);
 void forget_owned();
 
 }  // namespace replay_test
