@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "core/bytes.h"
@@ -15,6 +16,33 @@ namespace {
 
 // A layout whose waits take a larger share of the time is worse than to remap.
 constexpr double most_waits = 0.05;
+
+// Of the phase's buffers that have no place in the layout, and of what is alive now: the most bytes at once.
+// `alive`: bytes of what is there and has no place. A buffer that an iteration finds and never touches was
+// seen at no address: what is there of its size is taken for it, else it lies where the layout has another
+// one.
+std::uint64_t most_beside(const AliasPhase& phase, std::vector<std::uint64_t> alive) {
+  const std::vector<ProfileBuffer>& buffers = phase.known->profile.buffers;
+  std::vector<std::int64_t> change(static_cast<std::size_t>(phase.script->positions()) + 1);
+  for (std::uint32_t b = 0; b < buffers.size(); ++b) {
+    const ProfileBuffer& buffer = buffers[b];
+    if (phase.ranges[b] != nullptr || !buffer.managed) continue;
+    const std::uint64_t bytes = round_up(buffer.bytes, page);
+    if (buffer.from == outside) {
+      const ScriptLife& life = phase.script->life(b);
+      const auto found = std::find(alive.begin(), alive.end(), bytes);
+      if (found == alive.end() && life.from > life.to) continue;
+      if (found != alive.end()) alive.erase(found);
+    }
+    change[buffer.from == outside ? 0 : static_cast<std::size_t>(buffer.from)] +=
+        static_cast<std::int64_t>(bytes);
+    if (buffer.until != outside)
+      change[static_cast<std::size_t>(buffer.until)] -= static_cast<std::int64_t>(bytes);
+  }
+  std::int64_t now = 0, most = 0;
+  for (const std::int64_t by : change) most = std::max(most, now += by);
+  return std::accumulate(alive.begin(), alive.end(), static_cast<std::uint64_t>(most));
+}
 
 }  // namespace
 
@@ -111,21 +139,28 @@ double AliasMode::duration_us() const {
   return us;
 }
 
+// Bytes that are mapped privately, at most at once.
+std::uint64_t AliasMode::beside() const {
+  std::vector<std::uint64_t> alive;
+  residency_.each_range([&](const Range& range) {
+    std::uint64_t bytes = 0;
+    for (const Chunk& chunk : range.chunks)
+      if (range.in_use && !index_.contains(&chunk)) bytes += chunk.bytes;
+    if (bytes > 0) alive.push_back(bytes);
+  });
+  std::uint64_t most = 0;
+  for (const AliasPhase& phase : phases_) most = std::max(most, most_beside(phase, alive));
+  return most;
+}
+
 // --- in and out
 
 Status AliasMode::build(std::vector<AliasPhase> phases, std::unique_lock<std::mutex>& lock) {
   phases_ = std::move(phases);
   pool_.use_units();
   collect();
-  // What is alive beside it is mapped privately, all of it at once in the worst case.
-  std::uint64_t beside = page, comes = 0;
-  residency_.each_range([&](const Range& range) {
-    for (const Chunk& chunk : range.chunks)
-      if (range.in_use && !index_.contains(&chunk)) beside += chunk.bytes;
-  });
-  for (const AliasPhase& phase : phases_) comes = std::max(comes, phase.comes);
-  beside += comes;
-  const std::uint64_t room = pool_.least_limit() > beside ? pool_.least_limit() - beside : 0;
+  const std::uint64_t others = page + beside();
+  const std::uint64_t room = pool_.least_limit() > others ? pool_.least_limit() - others : 0;
   const Layout layout = lay_out(items(), room);
   log::info("layout: {} of {}, expected waits {:.1f} ms", format_bytes(layout.bytes()), format_bytes(room),
             layout.wait_us / 1e3);

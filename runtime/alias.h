@@ -29,7 +29,6 @@ struct AliasPhase {
   const KnownPhase* known = nullptr;
   std::vector<Range*> ranges;  // by buffer; nullptr: not to be aliased
   std::vector<Range*> slots;   // by slot of the script; nullptr: a small one
-  std::uint64_t comes = 0;     // bytes that are mapped privately in the course of an iteration
 };
 
 class AliasMode {
@@ -64,6 +63,7 @@ class AliasMode {
   void hold(Chunk& chunk, std::size_t phase, std::int32_t from, std::int32_t to, double free_us = 0);
   void hold_buffer(std::size_t phase, std::uint32_t buffer);
   double duration_us() const;
+  std::uint64_t beside() const;
   std::vector<LayoutItem> items() const;
   Status save_and_unmap(std::unique_lock<std::mutex>& lock);
   Status take_frames(const Layout& layout);

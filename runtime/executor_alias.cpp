@@ -111,7 +111,7 @@ Status Executor::close_slots() {
 
 AliasPhase Executor::alias_phase(const Adopted& adopted) {
   const KnownPhase& known = adopted.known;
-  AliasPhase made{adopted.script.get(), &known, {}, adopted.slots, 0};
+  AliasPhase made{adopted.script.get(), &known, {}, adopted.slots};
   const auto range_of = [&](std::size_t b) -> Range* {
     Range* const range = parts_.residency.find(known.bases[b]);
     return range != nullptr && range->bytes >= known.profile.buffers[b].bytes ? range : nullptr;
@@ -124,9 +124,6 @@ AliasPhase Executor::alias_phase(const Adopted& adopted) {
     // One that was elsewhere in an early iteration may lie where others do: it needs its time there as well.
     const bool fits = range != nullptr && shared.contains(range);
     made.ranges.push_back(fits ? range : nullptr);
-    const ProfileBuffer& buffer = known.profile.buffers[b];
-    // What was loaded before the first op has a place already; the next of it comes while it is still there.
-    if (!fits && buffer.managed && buffer.from != outside) made.comes += round_up(buffer.bytes, page);
   }
   return made;
 }

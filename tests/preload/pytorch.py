@@ -6,6 +6,7 @@ PYTHON has torch and torchvision for CUDA 13. Timing mode: what tensors hold is 
 every operand is there and that nothing races.
 """
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -131,8 +132,8 @@ class PyTorch(unittest.TestCase):
             # Two runs differ by iterations of one plan only where both find it in the cache.
             env = {"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache}
             few, more = [self.resnet50_ns(n, "--memory", "16GiB", env=env) for n in (40, 24, 36)][1:]
-        # 1.146 to 1.149 as a rule, 1.156 where several plans in a row cannot be laid out.
-        self.assertLessEqual((more - few) / 12 / in_core, 1.16)
+        # 1.146 to 1.149 as a rule, 1.156 where several plans in a row cannot be laid out, 1.163 by remapping alone.
+        self.assertLessEqual((more - few) / 12 / in_core, 1.17)
 
     def test_a_small_gpt_trains_under_a_third_of_its_need(self):
         # With a vocabulary of 50304 the loss alone has a third of it all at once.
@@ -151,6 +152,18 @@ class PyTorch(unittest.TestCase):
         self.assertGreaterEqual(done.summary["planned_iterations"], 4)
         self.assertEqual((done.summary["plans_left"], done.summary["mismatches"]), (0, 0))
         self.assertGreater(done.summary["bytes_in"] / done.summary["planned_iterations"], need / 8, "swapped")
+
+    def test_a_gpt_keeps_its_addresses_on_their_memory_under_half_of_its_need(self):
+        # The last iteration's logits are there until the next ones are made, beside the layout and at another address.
+        options = ("gpt.py", "--layers", 12, "--width", 768, "--vocabulary", 8192, "--batch", 16, "--iterations")
+        need = self.program(*options, 2, pooch=()).summary["need_bytes"]
+        done = self.program(*options, 16, pooch=("--memory", f"{need // 2}"), env={
+            "POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_BACKING": "alias", "POOCH_LOG": "info"})
+        self.assertIn("alias mode: ", done.err)
+        self.assertNotIn("alias mode ends", done.err)
+        room = float(re.search(r"layout: .* of ([\d.]+) GiB", done.err)[1])
+        self.assertLess(need / 2 / GIB - room, 1.1, "0.5 GiB each: the old or the new ones, and what is made from them")
+        self.assertLessEqual(done.summary["actual_ms"], 1.03 * done.summary["predicted_ms"])
 
     def test_replays_of_a_gpt_in_half_precision_find_what_autocast_has_freed(self):
         # Autocast frees its copies of weights and biases behind forward; attention is cuDNN's here.
