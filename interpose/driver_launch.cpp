@@ -152,9 +152,9 @@ bool add_operands(CallBuilder& call, std::span<const LaunchWord> words) {
   return understood;
 }
 
+// Not inlined: a launch that passes shall find few instructions.
 template <class RealCall>
-CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) {
-  if (const Unwatched passes(scope); passes) return real();
+[[gnu::noinline]] CUresult launch_bare(const Scope& scope, const Launch& launch, const RealCall& real) {
   runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
   if (session == nullptr) return real();
   const auto facts = facts_of(scope, launch.shape.function);
@@ -193,6 +193,7 @@ CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) 
 
 }  // namespace
 
+// Passing comes before the call is made an object of, so that such a launch writes no arguments to memory.
 #define POOCH_LAUNCHES(suffix, for_zero)                                                                     \
   POOCH_HOT_EXPORT CUresult cuLaunchKernel##suffix(                                                          \
       CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,                     \
@@ -201,10 +202,13 @@ CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) 
     const Scope scope;                                                                                       \
     auto* const real = real_cuLaunchKernel##suffix.get(scope);                                               \
     if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                        \
+    if (const Unwatched passes(scope); passes)                                                               \
+      return real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, \
+                  kernelParams, extra);                                                                      \
     const LaunchShape shape{                                                                                 \
         f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};               \
     return launch_bare(                                                                                      \
-        scope, {"cuLaunchKernel", shape, stream_of(hStream, for_zero), 0, kernelParams, extra}, [&] {        \
+        scope, {"cuLaunchKernel", shape, stream_of(hStream, for_zero), 0, kernelParams, extra}, [=] {        \
           return real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,      \
                       hStream, kernelParams, extra);                                                         \
         });                                                                                                  \
@@ -214,8 +218,8 @@ CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) 
     const Scope scope;                                                                                       \
     auto* const real = real_cuLaunchKernelEx##suffix.get(scope);                                             \
     if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                        \
-    const auto launch = [&] { return real(config, f, kernelParams, extra); };                                \
-    if (config == nullptr) return launch();                                                                  \
+    const Unwatched passes(scope);                                                                           \
+    if (passes || config == nullptr) return real(config, f, kernelParams, extra);                            \
     const LaunchShape shape{f,                                                                               \
                             {config->gridDimX, config->gridDimY, config->gridDimZ},                          \
                             {config->blockDimX, config->blockDimY, config->blockDimZ},                       \
@@ -223,7 +227,7 @@ CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) 
     return launch_bare(scope,                                                                                \
                        {"cuLaunchKernelEx", shape, stream_of(config->hStream, for_zero),                     \
                         hash_attributes(*config), kernelParams, extra},                                      \
-                       launch);                                                                              \
+                       [=] { return real(config, f, kernelParams, extra); });                                \
   }                                                                                                          \
   POOCH_EXPORT CUresult cuLaunchCooperativeKernel##suffix(                                                   \
       CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,                     \
@@ -232,14 +236,17 @@ CUresult launch_bare(const Scope& scope, const Launch& launch, RealCall&& real) 
     const Scope scope;                                                                                       \
     auto* const real = real_cuLaunchCooperativeKernel##suffix.get(scope);                                    \
     if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                        \
+    const auto launch = [=] {                                                                                \
+      return real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, \
+                  kernelParams);                                                                             \
+    };                                                                                                       \
+    if (const Unwatched passes(scope); passes) return launch();                                              \
     const LaunchShape shape{                                                                                 \
         f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};               \
     return launch_bare(                                                                                      \
         scope,                                                                                               \
-        {"cuLaunchCooperativeKernel", shape, stream_of(hStream, for_zero), cooperative, kernelParams}, [&] { \
-          return real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,      \
-                      hStream, kernelParams);                                                                \
-        });                                                                                                  \
+        {"cuLaunchCooperativeKernel", shape, stream_of(hStream, for_zero), cooperative, kernelParams},       \
+        launch);                                                                                             \
   }
 
 POOCH_LAUNCHES(, StreamHandle::legacy)
