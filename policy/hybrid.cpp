@@ -19,6 +19,10 @@ constexpr std::int64_t share_steps = 60'000'000;  // enough for a good plan of 1
 // At most, and for every map besides.
 constexpr std::int64_t most_simulations = 5000, simulations_per_map = 200;
 constexpr std::int64_t few_simulations = 2000;  // too few to mend a choice that does not fit
+// Where memory is very short a search may end a fifth above what the next one finds: this many follow each
+// other while the best is further than this from the bound.
+constexpr unsigned most_rounds = 4;
+constexpr double near_bound = 1.06;
 
 using Order = std::vector<std::uint32_t>;
 
@@ -104,10 +108,13 @@ class Hybrid {
       sort_seeds();
     }
     Seed best = seeds_.front();
-    const bool perfect = is_perfect(best);
-    for (const Choice& choice : perfect ? std::vector<Choice>{} : improve()) {
-      const Outcome outcome = simulator_.run(choice);
-      if (price_.better(outcome, best.outcome)) best = {{choice, question_.rules}, outcome};
+    const unsigned rounds = is_perfect(best) ? 0 : std::max(1U, most_rounds / question_.effort);
+    for (unsigned round = 0; round < rounds; ++round) {
+      if (round > 0 && best.outcome.feasible() && best.outcome.us <= near_bound * relaxed_.bound_us) break;
+      for (const Choice& choice : improve(round)) {
+        const Outcome outcome = simulator_.run(choice);
+        if (price_.better(outcome, best.outcome)) best = {{choice, question_.rules}, outcome};
+      }
     }
     best.decision.bound_us = relaxed_.bound_us;
     return best.decision;
@@ -239,7 +246,7 @@ class Hybrid {
   // Each lane anneals with random numbers of its own, then descends: most of them the linear program's
   // choice, gently or thoroughly, one the best seed. Where few maps decide, where a lane ends is more a
   // matter of luck, and each takes less time.
-  std::vector<Choice> improve() const {
+  std::vector<Choice> improve(unsigned round) const {
     constexpr std::array<double, 8> heats{0.0003, 0.001, 0.003, 0.01, 0.01, 0.003, 0.001, 0.03};
     constexpr std::size_t from_best = 1, few_maps = 200;
     const std::size_t kinds = problem_.maps.size() <= few_maps ? heats.size() : heats.size() / 2;
@@ -251,7 +258,7 @@ class Hybrid {
     parallel_for(lanes, [&](std::size_t lane) {
       const bool best = lane % kinds == from_best || simulations_ < few_simulations;
       const Choice& start = best ? seeds_.front().decision.choice : relaxed_.choice;
-      Search search(problem_, question_.rules, question_.seed * 1'000'003 + lane);
+      Search search(problem_, question_.rules, question_.seed * 1'000'003 + round * lanes + lane);
       improved[lane] = search.descend(
           search.anneal(start, weight * heats[lane % kinds], simulations_ * 3 / 4), simulations_ / 4);
     });

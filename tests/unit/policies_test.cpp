@@ -208,6 +208,22 @@ TEST(Hybrid, StaysWithinItsLimitsForOtherNetworks) {
   }
 }
 
+// One search may end a fifth above another where memory is very short.
+TEST(Hybrid, SearchesOnWhileTheBoundIsFar) {
+  int far = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const Profile profile = test::random_profile(60 + 8 * seed, seed);
+    const Range range = range_of(profile);
+    PlanRequest request = with_memory(range.least + (range.most - range.least) / 20);
+    const Plan usual = planned(profile, "hybrid", request);
+    if (usual.predicted_ms <= 1.06 * *usual.bound_ms) continue;
+    request.effort = 4;
+    EXPECT_LE(usual.predicted_ms, planned(profile, "hybrid", request).predicted_ms + 1e-6) << seed;
+    ++far;
+  }
+  EXPECT_GT(far, 3);
+}
+
 TEST(Hybrid, MoreMemoryOrAFasterLinkIsNotWorse) {
   const Profile profile = small_residual_profile(384);
   const Range range = range_of(profile);
