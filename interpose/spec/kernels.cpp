@@ -38,6 +38,8 @@ constexpr KernelRule rules[] = {
      "native/cuda/Shape.cu: block y copies from input[y] of CatArrInputTensorMetadata, to const, into its "
      "part "
      "of output; entries behind the grid's rows are left over from the stack"},
+    {"at::native::batch_norm_transform_input_channels_last_kernel", "", signature, true,
+     "native/cuda/Normalization.cuh: out is written at every row and channel, the others are const"},
     {"at::native::vectorized_layer_norm_kernel", "", signature, true,
      "native/cuda/layer_norm_kernel.cu: mean, rstd and Y are written at every row, X, gamma and beta are "
      "const"},
@@ -114,10 +116,11 @@ constexpr KernelStruct structs[] = {
 
 constexpr KernelKind kinds[] = {
     // Normalisation, losses, embeddings: names without a direction in them.
-    {"layer_norm_grad_input", OpKind::launch_backward, ""},
-    {"layer_norm_kernel", OpKind::launch_forward, ""},
+    {"layer_norm_grad_input", OpKind::activation_backward, "layer_norm"},
+    {"layer_norm_kernel", OpKind::activation_forward, "layer_norm"},
     {"RowwiseMomentsCUDAKernel", OpKind::launch_forward, ""},
     {"batch_norm_collect_statistics", OpKind::launch_forward, ""},
+    {"batch_norm_transform_input_channels_last", OpKind::activation_forward, "normalise"},
     {"batch_norm_transform_input", OpKind::launch_forward, ""},
     {"compute_grad_weight", OpKind::launch_backward, ""},
     {"softmax_warp_forward", OpKind::softmax_forward, ""},

@@ -18,8 +18,8 @@ from programs import MIB, Device, Programs  # noqa: E402
 
 PROGRAMS = Programs(sys.argv[1])
 NETWORK, HOST, POLICY, MODEL = ARGUMENTS
-DEVICE = Device("real" if MODEL == "real" else f"soft:{MODEL}:timing")
 CAP_MIB = 16 << 10
+DEVICE = Device("real" if MODEL == "real" else f"soft:{MODEL}:timing:memory={CAP_MIB}MiB")
 STEP = 8
 
 

@@ -29,7 +29,7 @@ PEERS = {"torch.utils.checkpoint": "checkpoint", "save_on_cpu": "save_on_cpu"}
 # One batch for all iterations: drawing images takes the host longer than training on them takes the device.
 TORCH = {"torch-resnet50-tf32": ["--tf32", "resnet50.py", "--same-batch"],
          "torch-resnet50-bf16": ["--bf16", "resnet50.py", "--same-batch", "--channels-last"],
-         "torch-gpt": ["--bf16", "gpt.py", "--width", "2048", "--heads", "16", "--layers", "24"]}
+         "torch-gpt": ["--bf16", "gpt.py", "--width", "2048", "--heads", "16", "--layers", "8", "--vocabulary", "8192"]}
 
 
 class Silicon:
@@ -147,7 +147,7 @@ def options(words):
     parser.add_argument("--network", default="resnet50", help="of the trainer (resnet50)")
     parser.add_argument("--batch", type=int, default=640, help="of the trainer (640)")
     parser.add_argument("--torch-batch", type=int, default=640, help="of PyTorch's ResNet-50; bf16 takes twice as many (640)")
-    parser.add_argument("--gpt-batch", type=int, default=16, help="sequences of 1024 tokens (16)")
+    parser.add_argument("--gpt-batch", type=int, default=64, help="sequences of 1024 tokens (64)")
     parser.add_argument("--memory", default="16GiB", help="the cap of all rows but in-core (16GiB)")
     parser.add_argument("--iterations", type=int, default=30, help="the median lap counts, so most should follow a plan (30)")
     parser.add_argument("--only", default="", help=f"trainer, {', '.join(TORCH)}, or GROUP:PATTERN of rows, with commas between; "

@@ -165,6 +165,16 @@ class PyTorch(unittest.TestCase):
         self.assertLess(need / 2 / GIB - room, 1.1, "0.5 GiB each: the old or the new ones, and what is made from them")
         self.assertLessEqual(done.summary["actual_ms"], 1.03 * done.summary["predicted_ms"])
 
+    def test_resnet50_in_half_precision_and_channels_last_is_mostly_made_again(self):
+        # PyTorch's own kernels normalise there, behind which nothing could be dropped as long as they may read what they write.
+        done = run(DEVICE, [PYTHON, SOURCE / "tests/gpu/torch_example.py", "--bf16", SOURCE / "examples/pytorch/resnet50.py",
+                            "--channels-last", "--same-batch", "--batch", 1280, "--iterations", 12], "--memory", "16GiB",
+                   env={"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_LOG": "info"})
+        self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
+        predicted, in_core = map(float, re.search(r"([\d.]+) ms predicted, ([\d.]+) ms in core", done.err).groups())
+        self.assertLess(predicted / in_core, 1.2, "without, the link bounds it at 2.27")
+        self.assertEqual(done.summary["mismatches"], 0)
+
     def test_replays_of_a_gpt_in_half_precision_find_what_autocast_has_freed(self):
         # Autocast frees its copies of weights and biases behind forward; attention is cuDNN's here.
         done = run(DEVICE, [PYTHON, SOURCE / "tests/gpu/torch_example.py", "--bf16", SOURCE / "examples/pytorch/gpt.py",

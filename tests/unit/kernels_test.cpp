@@ -329,6 +329,32 @@ TEST(Kernels, ARangeIsWrittenAndItsFunctorHoldsNoAddress) {
   EXPECT_EQ(range.words(), (Words{"2+0 write b 0", "1+8 read_write a 0?"}));
 }
 
+// What only fills its outputs can be made again.
+TEST(Kernels, NormalisationsWriteTheirResults) {
+  Example norm(
+      "_ZN2at6native47batch_norm_transform_input_channels_last_kernelIN3c104HalfEfS3_Li4EEEvPKT_S6_PKT0_S9_"
+      "PKT1_"
+      "SC_PS4_iib",
+      {{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 8}, {40, 8}, {48, 8}, {56, 4}, {60, 4}, {64, 1}});
+  norm.set(0, 0, a);
+  norm.set(2, 0, b);
+  norm.set(6, 0, c);
+  EXPECT_EQ(norm.words(), (Words{"0+0 read a 0", "2+0 read b 0", "6+0 write c 0"}));
+  EXPECT_EQ(norm.facts.kind(), OpKind::activation_forward);
+
+  Example rows(
+      "_ZN2at6native53_GLOBAL__N__21739cd4_20_layer_norm_kernel_cu_9c5ada8a28vectorized_layer_norm_"
+      "kernelIN3c104"
+      "HalfEfLb0EEEviT0_PKT_S8_S8_PS5_S9_PS6_",
+      {{0, 4}, {4, 4}, {8, 8}, {16, 8}, {24, 8}, {32, 8}, {40, 8}, {48, 8}});
+  rows.set(2, 0, a);
+  rows.set(5, 0, b);
+  rows.set(6, 0, b + 512);
+  rows.set(7, 0, c);
+  EXPECT_EQ(rows.words(), (Words{"2+0 read a 0", "5+0 write b 0", "6+0 write b 0", "7+0 write c 0"}));
+  EXPECT_EQ(rows.facts.kind(), OpKind::activation_forward);
+}
+
 TEST(Kernels, AConcatenationHasAnInputPerRowOfItsGrid) {
   Example launch(
       "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c19CatArrayBatchedCopyINS1_10OpaqueTypeILj4EEEj"
