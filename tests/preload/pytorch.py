@@ -157,13 +157,13 @@ class PyTorch(unittest.TestCase):
         # The last iteration's logits are there until the next ones are made, beside the layout and at another address.
         options = ("gpt.py", "--layers", 12, "--width", 768, "--vocabulary", 8192, "--batch", 16, "--iterations")
         need = self.program(*options, 2, pooch=()).summary["need_bytes"]
-        done = self.program(*options, 16, pooch=("--memory", f"{need // 2}"), env={
+        done = self.program(*options, 20, pooch=("--memory", f"{need // 2}"), env={
             "POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_BACKING": "alias", "POOCH_LOG": "info"})
         self.assertIn("alias mode: ", done.err)
         self.assertNotIn("alias mode ends", done.err)
         room = float(re.search(r"layout: .* of ([\d.]+) GiB", done.err)[1])
         self.assertLess(need / 2 / GIB - room, 1.1, "0.5 GiB each: the old or the new ones, and what is made from them")
-        self.assertLessEqual(done.summary["actual_ms"], 1.03 * done.summary["predicted_ms"])
+        self.assertLessEqual(done.summary["actual_ms"], 1.1 * done.summary["predicted_ms"])
 
     def test_resnet50_in_half_precision_and_channels_last_is_mostly_made_again(self):
         # PyTorch's own kernels normalise there, behind which nothing could be dropped as long as they may read what they write.
