@@ -51,6 +51,18 @@ Type* function_of(const char* library, const char* function) {
   return handle == nullptr ? nullptr : reinterpret_cast<Type*>(dlsym(handle, function));
 }
 
+// What a launch of it takes.
+class Arguments {
+ public:
+  void** get() { return each_; }
+
+ private:
+  unsigned long long a_ = 0;
+  unsigned b_ = 0;
+  char c_[24] = {};
+  void* each_[3] = {&a_, &b_, c_};
+};
+
 // The other way to load code, which gives kernels of no context.
 class Library {
  public:
@@ -194,13 +206,10 @@ void calls_section(Bench& bench, Json& out) {
 void kernel_section(Bench& bench, Json& out) {
   const Module module;
   const CUfunction nothing = module.nothing();
-  unsigned long long a = 0;
-  unsigned b = 0;
-  char c[24] = {};
-  void* arguments[] = {&a, &b, c};
+  Arguments arguments;
   const auto launch = driver_function(cuLaunchKernel);
   out["launch_us"] = bench.clock.median(
-      2000, [&] { launch(nothing, 1, 1, 1, 1, 1, 1, 0, bench.stream, arguments, nullptr); });
+      2000, [&] { launch(nothing, 1, 1, 1, 1, 1, 1, 0, bench.stream, arguments.get(), nullptr); });
   bench.stream.finish();
 }
 
@@ -224,11 +233,8 @@ void kernel_handles_section(Bench& bench, Json& out) {
     if (found.name != truth.name && !(may_refuse && found.name.empty()))
       wrong.push_back(std::string(key) + ": name");
   }
-  unsigned long long a = 0;
-  unsigned b = 0;
-  char c[24] = {};
-  void* arguments[] = {&a, &b, c};
-  must_call(cuLaunchKernel, disguised, 1, 1, 1, 1, 1, 1, 0, bench.stream, arguments, nullptr);
+  Arguments arguments;
+  must_call(cuLaunchKernel, disguised, 1, 1, 1, 1, 1, 1, 0, bench.stream, arguments.get(), nullptr);
   bench.stream.finish();
   out["wrong"] = std::move(wrong);
 }
