@@ -66,6 +66,7 @@ struct Config {
   BackingUse backing = BackingUse::automatic;  // POOCH_BACKING
   bool wait_for_plans = false;                 // POOCH_WAIT_FOR_PLANS
   Verify verify = Verify::sample;              // POOCH_VERIFY
+  bool check_copies = false;                   // POOCH_CHECK
   LandingUse landing = LandingUse::automatic;  // POOCH_LANDING
   std::string trace_file;                      // POOCH_TRACE, empty: no timeline is written
   std::string report_folder;                   // POOCH_REPORT, empty: no profile

@@ -22,6 +22,14 @@
 
 namespace pooch::interpose {
 
+// Of a library's status type: what a call returns that is not made for another reason than want of memory.
+template <class Status>
+struct NotMade;
+template <>
+struct NotMade<CUresult> {
+  static constexpr CUresult status = CUDA_ERROR_UNKNOWN;
+};
+
 class CallBuilder {
  public:
   // `function` is static storage. `scope` is the wrapper's.
@@ -68,7 +76,8 @@ class CallBuilder {
                             : std::span<const Access>(spilled_);
   }
 
-  // Makes the operands resident, runs `launch`, returns its status; `out_of_memory` where that cannot be.
+  // Makes the operands resident, runs `launch`, returns its status; `out_of_memory` or NotMade where that
+  // cannot be.
   template <class Status, class Launch>
   Status submit(Status out_of_memory, Launch&& launch) {
     if (captured(scope_, stream_)) {
@@ -83,16 +92,17 @@ class CallBuilder {
     call.unforeseen = unforeseen_;
     if (session_.wants_call_sites()) call.site = call_site();
     call.tried = tried_;
+    const runtime::Refusal refusal(static_cast<int>(out_of_memory),
+                                   static_cast<int>(NotMade<Status>::status));
     const auto submit_here = [&]() -> int {
       const SubmitGuard guard(scope_, session_, accesses());
       return session_.submit(
-          call, [&]() -> int { return static_cast<int>(launch()); }, static_cast<int>(out_of_memory));
+          call, [&]() -> int { return static_cast<int>(launch()); }, refusal);
     };
     runtime::Session* const other = other_owner(session_, accesses());
-    const auto status =
-        static_cast<Status>(other == nullptr ? submit_here()
-                                             : submit_across(scope_, session_, *other, call, submit_here,
-                                                             static_cast<int>(out_of_memory)));
+    const auto status = static_cast<Status>(
+        other == nullptr ? submit_here()
+                         : submit_across(scope_, session_, *other, call, submit_here, refusal));
     if (everything_ && status == out_of_memory) explain_refusal();
     return status;
   }

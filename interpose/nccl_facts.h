@@ -3,12 +3,18 @@
 
 #include <cstdint>
 
+#include "interpose/call_builder.h"
 #include "interpose/extent.h"
 #include "interpose/scope.h"
 #include "runtime/session.h"
 #include "softgpu/include/nccl.h"
 
 namespace pooch::interpose {
+
+template <>
+struct NotMade<ncclResult_t> {
+  static constexpr ncclResult_t status = ncclUnhandledCudaError;
+};
 
 // The session of the device that the communicator is on, whatever device is current; nullptr: pass the call
 // through.

@@ -368,7 +368,7 @@ runtime::Session* other_owner(const runtime::Session& own, std::span<const Acces
 }
 
 int submit_across(const Scope& scope, const runtime::Session& own, runtime::Session& other, const Call& call,
-                  FunctionRef<int()> launch, int out_of_memory) {
+                  FunctionRef<int()> launch, runtime::Refusal refusal) {
   std::vector<Access> there;
   for (const Access& access : call.accesses)
     if (other.owns(access.address)) there.push_back(access);
@@ -381,15 +381,15 @@ int submit_across(const Scope& scope, const runtime::Session& own, runtime::Sess
       [&]() -> int {
         auto* const synchronize = real_cuCtxSynchronize.get(scope);
         auto* const wait = real_cuStreamSynchronize.get(scope);
-        if (synchronize == nullptr || wait == nullptr) return out_of_memory;
-        if (const CUresult arrived = synchronize(); arrived != CUDA_SUCCESS) return out_of_memory;
+        if (synchronize == nullptr || wait == nullptr) return refusal.failed;
+        if (const CUresult arrived = synchronize(); arrived != CUDA_SUCCESS) return refusal.failed;
         const InContext own_context(scope, own);
         const int status = launch();
         // A work's own error shows in the program's next call.
         if (status == 0) (void)wait(reinterpret_cast<CUstream>(call.stream));
         return status;
       },
-      out_of_memory);
+      refusal);
 }
 
 [[gnu::hot]] runtime::Session* session_for_driver_call(const Scope& scope) {

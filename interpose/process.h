@@ -63,7 +63,7 @@ class InContext {
 // A call in one device's stream with operands in the memory of another, whose session is `other`: they are
 // there and stay while `launch`, the call in its own session, and its stream's work run. The host waits.
 int submit_across(const Scope& scope, const runtime::Session& own, runtime::Session& other, const Call& call,
-                  FunctionRef<int()> launch, int out_of_memory);
+                  FunctionRef<int()> launch, runtime::Refusal refusal);
 // Whether several devices are served; then the session, other than `own`, that owns some of the memory.
 runtime::Session* other_owner(const runtime::Session& own, std::span<const Access> accesses);
 

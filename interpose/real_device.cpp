@@ -219,8 +219,21 @@ Status RealDevice::check(int status, const char* function) const {
   return Error{code, fmt::format("{} failed: {} ({})", function, name, status), status};
 }
 
+// What the driver refused may succeed a moment later, and asking twice does no harm: a refused call did
+// nothing, and each of ours leaves the same behind when it is done twice. Errors of the context, which stay,
+// and of arguments, which do not change, are not asked about again.
+template <class Ask>
+static CUresult ask_twice(Ask&& ask) {
+  const CUresult status = ask();
+  const bool passing = status == CUDA_ERROR_UNKNOWN || status == CUDA_ERROR_OPERATING_SYSTEM ||
+                       status == CUDA_ERROR_OUT_OF_MEMORY;
+  return passing ? ask() : status;
+}
+
 // Calls a function of the table and turns its status into ours.
-#define POOCH_CALL(function, ...) check((BesideCaptures(*driver_), driver_->function(__VA_ARGS__)), #function)
+#define POOCH_CALL_ONCE(function, ...) (BesideCaptures(*driver_), driver_->function(__VA_ARGS__))
+#define POOCH_CALL(function, ...) \
+  check(ask_twice([&] { return POOCH_CALL_ONCE(function, __VA_ARGS__); }), #function)
 
 Result<std::uint64_t> RealDevice::free_bytes() {
   std::size_t free = 0, total = 0;
@@ -391,7 +404,7 @@ Status RealDevice::wait(StreamHandle stream, EventHandle event) {
 
 Result<bool> RealDevice::finished(EventHandle event) {
   const BesideCaptures beside(*driver_);
-  const CUresult status = driver_->cuEventQuery(vendor(event));
+  const CUresult status = ask_twice([&] { return driver_->cuEventQuery(vendor(event)); });
   if (status == CUDA_ERROR_NOT_READY) return false;
   if (Status s = check(status, "cuEventQuery"); !s) return s.error();
   return true;
@@ -407,7 +420,7 @@ Status RealDevice::synchronize_all() {
 
 Result<bool> RealDevice::capturing(StreamHandle stream) {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  const CUresult status = driver_->cuStreamIsCapturing(vendor(stream), &capture);
+  const CUresult status = ask_twice([&] { return driver_->cuStreamIsCapturing(vendor(stream), &capture); });
   // The legacy stream says so while another stream captures; it does not capture itself.
   if (status == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return false;
   if (Status s = check(status, "cuStreamIsCapturing"); !s) return s.error();

@@ -15,6 +15,16 @@
 
 namespace pooch::interpose {
 
+template <>
+struct NotMade<cublasStatus_t> {
+  static constexpr cublasStatus_t status = CUBLAS_STATUS_INTERNAL_ERROR;
+};
+
+template <>
+struct NotMade<cudnnStatus_t> {
+  static constexpr cudnnStatus_t status = CUDNN_STATUS_EXECUTION_FAILED;
+};
+
 // --- cuDNN
 StreamHandle cudnn_stream(const Scope& scope, cudnnHandle_t handle);
 // From the first to the last element; Extent::unknown() where cuDNN does not say. A tensor's is valid until

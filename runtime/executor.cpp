@@ -204,14 +204,19 @@ Status Executor::act_before(std::int32_t position, const tracker::Op& op, Stream
   const Script* const script = script_;
   const auto actions = script->before(position);
   while (script_ == script && position_ == position && next_action_ < actions.size()) {
-    const ScriptAction action = actions[next_action_++];
+    const ScriptAction action = actions[next_action_];
     if (action.kind == PlanAction::Kind::prefetch) {
+      ++next_action_;
       pending_.push_back(action.subject);
       if (const auto fetched = fetch_pending({}, lock); !fetched) return fetched;
     } else {
-      next_replay_ = action.subject + 1;
       fetch_refused(script->replays()[action.subject]);
+      // One that fails is tried again: by the same op, where the program repeats it, or when the plan is
+      // left.
       if (const auto made = replay(action.subject, stream, lock); !made) return made;
+      if (script_ != script) return Done{};
+      ++next_action_;
+      next_replay_ = action.subject + 1;
     }
   }
   // Memory that came free since an earlier op goes to prefetches first.
@@ -313,12 +318,13 @@ Status Executor::after(std::int32_t position, const tracker::Op& op) {
     return Done{};
   bind(position, op.operands);
   planned_peak_ = std::max(planned_peak_, parts_.pool.in_use());
+  Status outcome = Done{};
   for (const ScriptAction& action : script_->after(position)) {
     const Status done = action.kind == PlanAction::Kind::evict ? evict(action.subject) : drop(action.subject);
-    if (!done) return done;
+    if (!done && outcome) outcome = done;
   }
   if (position + 1 == script_->positions()) finish();
-  return Done{};
+  return outcome;
 }
 
 Status Executor::evict(std::uint32_t map) {

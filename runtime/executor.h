@@ -101,7 +101,8 @@ class Executor {
   // Will the plan replay the op at this position?
   bool wants_copy(std::int32_t position) const { return script_ != nullptr && script_->keeps(position); }
   void keep(std::int32_t position, const Call& call, const tracker::Op& op, std::unique_ptr<Replay> replay);
-  // The op at this position was launched.
+  // The op at this position was launched. Error: something stays on the device that should have left; nothing
+  // else is wrong.
   Status after(std::int32_t position, const tracker::Op& op);
 
   // Private mappings for everything, so that Demand can move it; nothing where that is so already. Error: the

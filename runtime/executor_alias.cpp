@@ -74,7 +74,7 @@ Status Executor::build_alias(std::unique_lock<std::mutex>& lock) {
   log::info("no alias mode: {}", built.error().message);
   const std::uint64_t shortfall = opened ? alias_.shortfall() : 0;
   for (auto& [phase, adopted] : scripts_) adopted.alias = false, adopted.shortfall = shortfall;
-  return built.error().code == ErrorCode::out_of_memory ? Status(Done{}) : built;
+  return parts_.residency.doubt() ? built : Status(Done{});
 }
 
 std::uint64_t Executor::take_shortfall(tracker::PhaseIndex phase) {

@@ -89,6 +89,7 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lo
   if (const auto admitted = admit(position_, moved_, lock); !admitted) return admitted;
   if (const auto placed = parts_.placement.place(kept.function, moved_, uses_, lock); !placed) return placed;
   if (script_ != script) return Done{};  // another thread's op was its last
+  if (const auto there = Residency::has_content(uses_, /*remaking=*/true); !there) return there;
   const StreamIndex in = parts_.order.index(stream);
   for (const ChunkUse& use : uses_)
     if (const auto followed = parts_.order.follow(in, use.chunk->before); !followed) return followed;
@@ -102,12 +103,17 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lo
   const auto shown = trace_ == nullptr
                          ? Trace::none
                          : trace_->begin({TraceTrack::replays, kept.function, stream, step.position});
-  if (const auto run = kept.replay->run(addresses_, stream); !run) return run;
+  const auto run = kept.replay->run(addresses_, stream);
   if (trace_ != nullptr) trace_->end(shown);
+  // Where it failed, a part of it may be under way all the same.
+  const Mark mark = parts_.order.launched(in);
+  if (!run) {
+    for (ChunkUse& use : uses_) use.changes = false;  // what it should make is not made
+    parts_.residency.used(uses_, mark, parts_.placement.clock());
+    return run;
+  }
   ++counts_.replays;
-  const auto mark = parts_.order.launched(in);
-  if (!mark) return mark.error();
-  parts_.residency.used(uses_, *mark, parts_.placement.clock());
+  parts_.residency.used(uses_, mark, parts_.placement.clock());
   for (const ChunkUse& use : uses_)
     if (use.changes && use.chunk->occupied > 0) use.chunk->live = true;
   if (const auto restored = settle_restored(index); !restored) return restored;

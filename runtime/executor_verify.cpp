@@ -100,7 +100,7 @@ Status Executor::settle_comparisons(std::unique_lock<std::mutex>& lock) {
   const auto refused = parts_.verification.take_refused();
   if (script_ == nullptr) return settled;
   for (const std::uint32_t map : refused) refuse(map);
-  if (!settled) give_up();
+  if (parts_.verification.failure()) give_up();
   return settled;
 }
 

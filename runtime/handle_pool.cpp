@@ -109,6 +109,12 @@ void HandlePool::give_back(const Pieces& pieces) {
   }
 }
 
+void HandlePool::abandon(const Pieces& pieces) {
+  std::uint64_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.bytes;
+  if (bytes > 0) log::warn("{} MiB of device memory cannot be unmapped and are lost", bytes / MiB);
+}
+
 Status HandlePool::shrink_to(std::uint64_t bytes) {
   for (auto& [size, handles] : free_lists_) {
     while (created_ > bytes && !handles.empty()) {

@@ -50,6 +50,9 @@ class HandlePool {
   // some back first.
   Result<Pieces> acquire(std::uint64_t bytes);
   void give_back(const Pieces& pieces);
+  // They are still mapped where nobody may reach them, since the driver refused to unmap them: they serve
+  // nobody any more and count as taken for good.
+  void abandon(const Pieces& pieces);
 
   // Bytes that `acquire` can still serve.
   std::uint64_t available() const { return limit() > attached() ? limit() - attached() : 0; }

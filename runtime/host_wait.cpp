@@ -12,7 +12,7 @@ Status await(Device& device, StreamOrder& order, const Marks& marks, std::unique
     if (*finished) continue;
     const auto event = order.event_for(mark);
     if (!event) return event.error();
-    events.push_back(*event);
+    if (*event != EventHandle::none) events.push_back(*event);
   }
   if (events.empty()) return Done{};
   if (const auto noted = order.note_host_wait(); !noted) return noted;

@@ -49,13 +49,6 @@ Status Landing::enter(StreamIndex stream) {
   return order_.follow(stream, last_fetch_);
 }
 
-Status Landing::launched(StreamIndex stream) {
-  const auto mark = order_.launched_exactly(stream);
-  if (!mark) return mark.error();
-  ops_.add(*mark);
-  return Done{};
-}
-
 Result<bool> Landing::await_untouched(const std::vector<ChunkUse>& uses, Patience patience,
                                       std::unique_lock<std::mutex>& lock) {
   if (std::none_of(uses.begin(), uses.end(), [](const ChunkUse& use) { return use.chunk->landed; }))
@@ -165,10 +158,8 @@ Status Landing::map(std::span<Chunk* const> neighbours) {
   if (done) done = device_.set_access(first.address, last.address + last.bytes - first.address);
   for (std::size_t i = 0; i < mapped; ++i) {
     Chunk& chunk = *neighbours[i];
-    if (!done) {
-      (void)device_.unmap(chunk.address, chunk.bytes);
-      continue;
-    }
+    // One that cannot be unmapped again stays landed, so that it is unmapped before its memory comes back.
+    if (!done && device_.unmap(chunk.address, chunk.bytes)) continue;
     chunk.landed = true;
     ++landings_;
   }

@@ -1,5 +1,7 @@
-// Landing: evicted memory is mapped to its copy on the host, at its own address. An access that nobody
-// foresaw is then slow instead of fatal.
+// What ops that may touch any memory ask of all memory, and landing: evicted memory is mapped to its copy on
+// the host, at its own address. An access that nobody foresaw is then slow instead of fatal. Where the device
+// cannot do that, or nobody wants it, such an access to evicted memory faults; what it reads is never stale,
+// since the rest of the rules below holds all the same.
 //
 //   resident -- its eviction is finished --> evicted and landed: a handle of the host's
 //      ^                                     at the chunk's address
@@ -38,8 +40,13 @@ namespace pooch::runtime {
 
 class Landing {
  public:
-  Landing(Device& device, StreamOrder& order, HostArena& arena, Residency& residency)
-      : device_(device), order_(order), arena_(arena), residency_(residency) {}
+  enum class Mapping : bool { no, yes };  // are evicted chunks mapped to their copies?
+  Landing(Device& device, StreamOrder& order, HostArena& arena, Residency& residency, Mapping mapping)
+      : device_(device),
+        order_(order),
+        arena_(arena),
+        residency_(residency),
+        refused_(mapping == Mapping::no) {}
   Landing(const Landing&) = delete;
   Landing& operator=(const Landing&) = delete;
 
@@ -48,7 +55,7 @@ class Landing {
   Status settle(std::unique_lock<std::mutex>& lock);
   // Takes back those that are still under way.
   Status enter(StreamIndex stream);
-  Status launched(StreamIndex stream);
+  void launched(StreamIndex stream) { ops_.add(order_.launched_exactly(stream)); }
 
   enum class Patience : std::uint8_t { none, some };
   // What has landed of `uses` is about to come back: waits for the ops that may be reaching it. True: the
@@ -73,6 +80,7 @@ class Landing {
   // Unmaps what has closed and cannot be reached any more.
   void sweep();
 
+  bool maps() const { return !refused_; }
   std::uint64_t landings() const { return landings_; }
 
  private:
@@ -88,7 +96,7 @@ class Landing {
   std::condition_variable waited_;
   std::vector<Chunk*> leaving_;  // live ones whose evictions have begun; some may be evicted or back by now
   std::vector<Chunk*> closed_;   // landed
-  bool refused_ = false;         // the driver will not have it
+  bool refused_;                 // the driver will not have it, or nobody asked for it
   std::uint64_t landings_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/log.h"
 #include "runtime/landing.h"
 
 namespace pooch::runtime {
@@ -65,6 +66,7 @@ void Residency::close(Range& range, const Marks& after) {
   for (Chunk& chunk : range.chunks) {
     if (std::exchange(chunk.stays, false)) --chunk.pins;
     if (landing_ != nullptr) landing_->closing(chunk);
+    drop_check(chunk);
     if (!chunk.landed) drop_host_copy(chunk);
     chunk.live = false;
     chunk.stale = false;
@@ -161,6 +163,7 @@ Status Residency::make_resident(const std::vector<ChunkUse>& uses) {
   }
   for (Chunk* chunk : fresh_) {
     chunk->stale = chunk->state == ChunkState::evicted;
+    chunk->expendable = chunk->state == ChunkState::dropped;
     chunk->state = ChunkState::resident;
   }
   // An op that overwrites a whole chunk needs none of its content; should the call fail, it is fetched after
@@ -203,6 +206,14 @@ Result<std::uint64_t> Residency::make_resident_ahead(const std::vector<ChunkUse>
   return next;
 }
 
+Status Residency::has_content(const std::vector<ChunkUse>& uses, bool remaking) {
+  const auto lacks = [remaking](const ChunkUse& use) {
+    return use.needs_content && use.chunk->expendable && !(remaking && use.changes);
+  };
+  if (std::none_of(uses.begin(), uses.end(), lacks)) return Done{};
+  return Error{ErrorCode::internal, "an operand was dropped and has not been made again"};
+}
+
 void Residency::used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op) {
   for (const ChunkUse& use : uses) {
     Chunk& chunk = *use.chunk;
@@ -222,7 +233,8 @@ Status Residency::map(const Chunk& chunk, const Pieces& pieces) {
   Address at = chunk.address;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (const auto mapped = device_.map(at, pieces[i].bytes, pieces[i].handle); !mapped) {
-      (void)unmap(chunk.address, at - chunk.address, std::span(pieces).first(i));
+      unmap_for_pool(chunk.address, Pieces(pieces.begin(), pieces.begin() + static_cast<std::ptrdiff_t>(i)));
+      pool_.give_back(Pieces(pieces.begin() + static_cast<std::ptrdiff_t>(i), pieces.end()));
       return mapped;
     }
     at = at + pieces[i].bytes;
@@ -230,18 +242,32 @@ Status Residency::map(const Chunk& chunk, const Pieces& pieces) {
   return Done{};
 }
 
+// Gives the pool back what could be unmapped. The rest serves nobody any more: who was given it would share
+// it with whatever is reached at the old address.
+void Residency::unmap_for_pool(Address at, const Pieces& pieces) {
+  std::size_t gone = 0;
+  if (unmap(at, pieces, gone)) return pool_.give_back(pieces);
+  const auto left = pieces.begin() + static_cast<std::ptrdiff_t>(gone);
+  pool_.give_back(Pieces(pieces.begin(), left));
+  pool_.abandon(Pieces(left, pieces.end()));
+}
+
 // One call for neighbours, as NVIDIA's sample vectorAddMMAP does it; the documentation speaks of whole
 // mappings and does not say how many. A driver that takes one only is asked for one at a time.
-Status Residency::unmap(Address at, std::uint64_t bytes, std::span<const Piece> pieces) {
+Status Residency::unmap(Address at, std::span<const Piece> pieces, std::size_t& gone) {
+  gone = 0;
   if (pieces.empty()) return Done{};
   if (unmaps_runs_ || pieces.size() == 1) {
+    std::uint64_t bytes = 0;
+    for (const Piece& piece : pieces) bytes += piece.bytes;
     const auto unmapped = device_.unmap(at, bytes);
+    if (unmapped) gone = pieces.size();
     if (unmapped || pieces.size() == 1) return unmapped;
     unmaps_runs_ = false;
   }
-  for (const Piece& piece : pieces) {
-    if (const auto unmapped = device_.unmap(at, piece.bytes); !unmapped) return unmapped;
-    at = at + piece.bytes;
+  for (; gone < pieces.size(); ++gone) {
+    if (const auto unmapped = device_.unmap(at, pieces[gone].bytes); !unmapped) return unmapped;
+    at = at + pieces[gone].bytes;
   }
   return Done{};
 }
@@ -251,10 +277,7 @@ Status Residency::back(Chunk& chunk) {
   if (!pieces) return pieces.error();
   if (chunk.landed)
     if (const auto left = landing_->unmap(chunk); !left) return pool_.give_back(*pieces), left;
-  if (const auto mapped = map(chunk, *pieces); !mapped) {
-    pool_.give_back(*pieces);
-    return mapped;
-  }
+  if (const auto mapped = map(chunk, *pieces); !mapped) return mapped;
   chunk.pieces = std::move(*pieces);
   add_mapped(chunk);
   return Done{};
@@ -262,8 +285,7 @@ Status Residency::back(Chunk& chunk) {
 
 // Undoes `back`: nothing has used the mapping yet.
 void Residency::unback(Chunk& chunk) {
-  (void)unmap(chunk.address, chunk.bytes, chunk.pieces);
-  pool_.give_back(std::exchange(chunk.pieces, {}));
+  unmap_for_pool(chunk.address, std::exchange(chunk.pieces, {}));
   remove_mapped(chunk);
 }
 
@@ -290,55 +312,98 @@ Status Residency::fetch(Chunk& chunk) {
   if (const auto ordered = order_.follow(in_, chunk.before); !ordered) return ordered.error();
   const auto shown = begin_slice(TraceTrack::copies_in, chunk, in_);
   std::uint64_t offset = 0;
+  Status copied = Done{};
   for (const HostExtent& extent : chunk.slot) {
     const std::uint64_t bytes = std::min(extent.bytes, chunk.occupied - offset);
-    if (const auto copied = device_.copy_in(chunk.address + offset, extent.memory, bytes, order_.handle(in_));
-        !copied)
-      return copied.error();
+    copied = device_.copy_in(chunk.address + offset, extent.memory, bytes, order_.handle(in_));
+    if (!copied) break;
     offset += bytes;
   }
   if (trace_ != nullptr) trace_->end(shown);
-  const auto mark = order_.launched(in_);
-  if (!mark) return mark.error();
-  chunk.slot_use = *mark;
-  chunk.uses.add(*mark);
-  chunk.before.add(*mark);
+  // Where one was refused, those before it are under way all the same.
+  const Mark mark = order_.launched(in_);
+  chunk.slot_use = mark;
+  chunk.uses.add(mark);
+  chunk.before.add(mark);
+  if (!copied) return copied;
   chunk.stale = false;
   if (landing_ == nullptr) return Done{};
-  landing_->fetched(*mark);
+  landing_->fetched(mark);
   drop_host_copy(chunk);
   return Done{};
 }
 
 Status Residency::save(Chunk& chunk) {
-  if (chunk.live && !chunk.host_valid) {
-    auto slot = landing_ != nullptr ? landing_->room_for(chunk) : arena_.allocate(chunk.occupied);
-    if (!slot) return slot.error();
-    if (const auto ordered = order_.follow(out_, chunk.uses); !ordered) return ordered.error();
-    if (trace_ != nullptr) chunk.flow = trace_->new_flow();
-    const auto shown = begin_slice(TraceTrack::copies_out, chunk, out_);
-    std::uint64_t offset = 0;
-    for (const HostExtent& extent : *slot) {
-      const std::uint64_t bytes = std::min(extent.bytes, chunk.occupied - offset);
-      const auto copied = device_.copy_out(extent.memory, chunk.address + offset, bytes, order_.handle(out_));
-      if (!copied) {
-        const auto mark = order_.launched(out_);  // of the extents before, which are still being written
-        if (mark) arena_.free(std::move(*slot), *mark);
-        return copied.error();
-      }
-      offset += bytes;
-    }
-    if (trace_ != nullptr) trace_->end(shown);
-    const auto mark = order_.launched(out_);
-    if (!mark) return mark.error();
-    chunk.slot = std::move(*slot);
-    chunk.slot_use = *mark;
-    chunk.host_valid = true;
-    chunk.uses.add(*mark);
-    // Should another thread take the chunk back and write to it, the copy must have read it first.
-    chunk.before.add(*mark);
+  if (!chunk.live || chunk.expendable) return Done{};
+  const bool good = chunk.host_valid;
+  if (good && (!checks_ || chunk.stale || !chunk.frames.empty())) return Done{};
+  auto slot = landing_ != nullptr ? landing_->room_for(chunk) : arena_.allocate(chunk.occupied);
+  if (!slot)
+    return good ? Status(Done{}) : slot.error();  // without room for a second copy nothing is compared
+  if (good) {
+    drop_check(chunk);
+    earlier_copies_[&chunk] = take_copy(chunk).first;
   }
+  return copy_out(chunk, std::move(*slot));
+}
+
+Status Residency::copy_out(Chunk& chunk, HostSlot slot) {
+  if (const auto ordered = order_.follow(out_, chunk.uses); !ordered) {
+    arena_.free(std::move(slot), {});
+    return ordered.error();
+  }
+  if (trace_ != nullptr) chunk.flow = trace_->new_flow();
+  const auto shown = begin_slice(TraceTrack::copies_out, chunk, out_);
+  std::uint64_t offset = 0;
+  Status copied = Done{};
+  for (const HostExtent& extent : slot) {
+    const std::uint64_t bytes = std::min(extent.bytes, chunk.occupied - offset);
+    copied = device_.copy_out(extent.memory, chunk.address + offset, bytes, order_.handle(out_));
+    if (!copied) break;
+    offset += bytes;
+  }
+  if (trace_ != nullptr) trace_->end(shown);
+  // Where one was refused, those before it are under way all the same.
+  const Mark mark = order_.launched(out_);
+  chunk.uses.add(mark);
+  // Should another thread take the chunk back and write to it, the copy must have read it first.
+  chunk.before.add(mark);
+  if (!copied) {
+    arena_.free(std::move(slot), mark);
+    return copied;
+  }
+  chunk.slot = std::move(slot);
+  chunk.slot_use = mark;
+  chunk.host_valid = true;
   return Done{};
+}
+
+void Residency::drop_check(Chunk& chunk) {
+  const auto earlier = earlier_copies_.find(&chunk);
+  if (earlier == earlier_copies_.end()) return;
+  arena_.free(std::move(earlier->second), chunk.slot_use);
+  earlier_copies_.erase(earlier);
+}
+
+// The host saw the new copy end.
+void Residency::check_copy(Chunk& chunk) {
+  const auto earlier = earlier_copies_.find(&chunk);
+  if (earlier == earlier_copies_.end()) return;
+  std::vector<std::byte> bytes[2];
+  const HostSlot* const slots[2] = {&earlier->second, &chunk.slot};
+  for (int i = 0; i < 2; ++i) {
+    for (const HostExtent& extent : *slots[i])
+      bytes[i].insert(bytes[i].end(), extent.memory, extent.memory + extent.bytes);
+    bytes[i].resize(chunk.occupied);
+  }
+  const auto [first, other] = std::mismatch(bytes[0].begin(), bytes[0].end(), bytes[1].begin());
+  if (first != bytes[0].end())
+    log::error(
+        "POOCH_CHECK: {} at {:#x} was changed on the device, from byte {} on, by something that no call "
+        "named; its "
+        "newer content is kept",
+        chunk.name.empty() ? "memory" : chunk.name, raw(chunk.address), first - bytes[0].begin());
+  drop_check(chunk);
 }
 
 Status Residency::begin_eviction(Chunk& chunk) {
@@ -349,6 +414,7 @@ Status Residency::begin_eviction(Chunk& chunk) {
 }
 
 void Residency::take_back(Chunk& chunk) {
+  drop_check(chunk);
   chunk.state = ChunkState::resident;
   if (landing_ != nullptr && !chunk.stale) drop_host_copy(chunk);
 }
@@ -377,14 +443,22 @@ Status Residency::finish_evictions(std::vector<Chunk*> chunks) {
       end = end + (*next)->bytes;
       pieces.insert(pieces.end(), (*next)->pieces.begin(), (*next)->pieces.end());
     }
-    if (const auto unmapped = unmap(start, end - start, pieces); !unmapped) return unmapped.error();
+    std::size_t gone = 0;
+    const auto unmapped = unmap(start, pieces, gone);
+    if (!unmapped && gone == 0) return unmapped;
+    // Half of it gone, the rest is of no use: who comes back to these addresses is refused by the driver.
+    const auto left = pieces.begin() + static_cast<std::ptrdiff_t>(gone);
+    pool_.give_back(Pieces(pieces.begin(), left));
+    pool_.abandon(Pieces(left, pieces.end()));
     for (; first != next; ++first) {
       Chunk& chunk = **first;
-      pool_.give_back(std::exchange(chunk.pieces, {}));
+      check_copy(chunk);
+      chunk.pieces.clear();
       remove_mapped(chunk);
       if (chunk.live) ++evictions_;
       chunk.state = away(chunk);
       chunk.stale = false;
+      chunk.expendable = false;
       chunk.uses.clear();
       chunk.before.clear();
     }
@@ -427,12 +501,14 @@ Status Residency::unmap_from_frames(Chunk& chunk) {
     add_mapped(chunk);
     return Done{};
   }
-  if (const auto unmapped = unmap(chunk.address, chunk.bytes, pieces); !unmapped) return unmapped.error();
+  std::size_t gone = 0;
+  const auto unmapped = unmap(chunk.address, pieces, gone);
+  if (!unmapped && !doubt_) doubt_ = unmapped.error();
   chunk.state = away(chunk);
   chunk.stale = chunk.expendable = false;
   chunk.uses.clear();
   chunk.before.clear();
-  return Done{};
+  return unmapped;
 }
 
 void Residency::drop_host_copy(Chunk& chunk) {

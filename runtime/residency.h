@@ -9,7 +9,8 @@
 //      +-------------------+   +---------------------|---------------+
 //      +---------------------------------------------+    fetch (copied in ahead of its use)
 //
-//   dropped    like evicted, but there is no copy: a replay makes the content again
+//   dropped    like evicted, but there is no copy: a replay makes the content again. Resident before that
+//              has happened, the chunk is `expendable`: its bytes mean nothing
 //   unbacked   no memory behind the address; the content, if there ever was one, is dead
 //   resident   a handle is mapped; `host_valid` says whether the host slot holds the same bytes (a clean
 //              chunk)
@@ -23,6 +24,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -62,7 +64,7 @@ struct Chunk {
   // resident, and whether its content is there is a matter of `stale` and of `tenant`.
   std::vector<struct Frame*> frames;
   bool tenant = false;            // of all its frames: nobody has come since
-  bool expendable = false;        // the plan has dropped the content: it will be made again
+  bool expendable = false;        // the plan has dropped the content, which is not made again yet
   std::string_view name{};        // of the map that it is part of, for the timeline
   std::uint64_t flow = 0;         // the timeline's arrow from its eviction to its next use
   int pins = 0;                   // uses in flight outside of the session's mutex, and `stays`
@@ -109,6 +111,11 @@ class Residency {
   // Copies are shown in the timeline from now on; nullptr: in none.
   void show_in(Trace* trace) { trace_ = trace; }
 
+  // From now on what leaves without a copy, since its copy on the host is good, is copied all the same, and
+  // the two are compared: a difference was made by something that no operand named. It is said, and the newer
+  // one counts.
+  void check_copies() { checks_ = true; }
+
   // Chunks land from now on; nullptr: none does, for good.
   void land_with(Landing* landing) { landing_ = landing; }
   Landing* landing() const { return landing_; }
@@ -146,6 +153,9 @@ class Residency {
   // The same for as many of them as there is memory for, while the rest waits for more. Returns the bytes of
   // the smallest chunk that still lacks it, 0 where none does.
   Result<std::uint64_t> make_resident_ahead(const std::vector<ChunkUse>& uses);
+  // Do all uses find the content that they need? Error internal: it was dropped and not made again.
+  // `remaking`: they are a replay's, which may write a part of what was dropped.
+  static Status has_content(const std::vector<ChunkUse>& uses, bool remaking);
   // Work that uses the chunks was put into a stream. The caller settles what of their content is `live`.
   void used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op);
 
@@ -170,8 +180,12 @@ class Residency {
   // --- alias mode
   // Maps the chunk, which has no handle, to the frames; access is to be granted afterwards.
   Status map_to(Chunk& chunk, std::vector<Frame*> frames);
-  // Ends it: a tenant keeps the frames' handles, anybody else is unmapped. All work has finished.
+  // Ends it: a tenant keeps the frames' handles, anybody else is unmapped. All work has finished. Where that
+  // fails, the addresses still lead to memory of others: doubt().
   Status unmap_from_frames(Chunk& chunk);
+
+  // What the device has mapped is not what is noted here: nobody may read managed memory any more.
+  const std::optional<Error>& doubt() const { return doubt_; }
 
   // Gives up the host copy of a resident chunk.
   void drop_host_copy(Chunk& chunk);
@@ -185,9 +199,13 @@ class Residency {
   StreamIndex in_stream() const { return in_; }    // ... and to the device
 
  private:
+  Status copy_out(Chunk& chunk, HostSlot slot);
+  void check_copy(Chunk& chunk);
+  void drop_check(Chunk& chunk);
   Status map(const Chunk& chunk, const Pieces& pieces);
-  // `bytes` from `at`, mapped by these pieces one behind the other.
-  Status unmap(Address at, std::uint64_t bytes, std::span<const Piece> pieces);
+  // What is mapped from `at` on by these pieces, one behind the other. Where it fails, `gone` of them went.
+  Status unmap(Address at, std::span<const Piece> pieces, std::size_t& gone);
+  void unmap_for_pool(Address at, const Pieces& pieces);
   Status back(Chunk& chunk);
   void unback(Chunk& chunk);
   Trace::Number begin_slice(TraceTrack track, const Chunk& chunk, StreamIndex stream);
@@ -205,6 +223,9 @@ class Residency {
   std::vector<Chunk*> fresh_;  // mapped by the running make_resident; reused storage
   std::uint64_t evictions_ = 0;
   bool unmaps_runs_ = true;  // the driver takes several mappings at once
+  std::optional<Error> doubt_;
+  bool checks_ = false;
+  std::map<const Chunk*, HostSlot> earlier_copies_;  // of those that are copied again to be compared
   Trace* trace_ = nullptr;
   Landing* landing_ = nullptr;
 };

@@ -61,12 +61,12 @@ Status Session::Impl::start() {
   if (!free) return free.error();
   free_at_start = *free;
   residency.emplace(device, order, pool, host, out_stream, in_stream);
+  if (config.check_copies) residency->check_copies();
   const bool alias = config.backing == BackingUse::alias;
-  if (config.landing != LandingUse::off && info.host_handles && !alias) {
-    landing.emplace(device, order, host, *residency);
-    if (config.landing == LandingUse::on) residency->land_with(&*landing);
-  }
-  if (config.landing == LandingUse::on && !landing)
+  const bool lands = config.landing != LandingUse::off && info.host_handles && !alias;
+  landing.emplace(device, order, host, *residency, lands ? Landing::Mapping::yes : Landing::Mapping::no);
+  if (config.landing == LandingUse::on && lands) residency->land_with(&*landing);
+  if (config.landing == LandingUse::on && !lands)
     log::warn("POOCH_LANDING=on: {}, so nothing lands",
               alias ? "with POOCH_BACKING=alias every address keeps its place"
                     : "the device cannot map host memory at its addresses");
@@ -140,11 +140,27 @@ Session::~Session() = default;
 
 // --- reports
 
-// The device refused something of ours. Said once: what follows is CUDA's own error in the program's own
-// calls.
 void Session::Impl::report_failure(std::string_view where, const Error& why, std::string_view consequence) {
   if (failure_reported.exchange(true)) return;
-  log::error("{}: {}; {}", where, why.message, consequence);
+  log::warn("{}: {}; {}", where, why.message, consequence);
+}
+
+void Session::Impl::fail(std::string_view where, const Error& why) {
+  if (failure.exchange(true)) return;
+  log::error(
+      "{}: {}; every call that uses device memory fails from now on, rather than read a doubtful value",
+      where, why.message);
+}
+
+// Out of memory is the program's to handle: it may free something and try again. After anything else nobody
+// can tell what it does instead, with what result: it ends here.
+int Session::Impl::refuse(std::string_view where, const Error& why, const Refusal& refusal) {
+  if (why.code == ErrorCode::out_of_memory && !residency->doubt()) {
+    log::error("{}", why.message);
+    return refusal.out_of_memory;
+  }
+  fail(where, why);
+  return refusal.failed;
 }
 
 void Session::Impl::report_full(std::uint64_t bytes) {
@@ -163,63 +179,68 @@ Status Session::Impl::order_stream(const std::vector<ChunkUse>& uses, StreamInde
 }
 
 void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
-  const auto mark = order.launched(stream);
-  if (!mark) return report_failure("recording an event", mark.error());
-  if (!succeeded) {
-    // Nothing was written, so what the op would have overwritten is still wanted.
-    for (ChunkUse& use : w.uses) use.changes = false, use.needs_content = true;
-    if (const auto fetched = residency->make_resident(w.uses); !fetched)
-      report_failure("fetching an operand", fetched.error());
-  } else {
+  const Mark mark = order.launched(stream);
+  if (succeeded) {
     tracker.launched(w.op);
     profiler.launched();
     publish_details();
+  } else {
+    // What is on the device may have been written to by a part of the call. What has its content on the host
+    // alone keeps that: the program is told of the failure, and what it would have overwritten is still
+    // wanted.
+    for (ChunkUse& use : w.uses) {
+      use.changes &= !use.chunk->stale && !use.chunk->expendable;
+      use.needs_content = true;
+    }
   }
-  residency->used(w.uses, *mark, placement->clock());
+  residency->used(w.uses, mark, placement->clock());
+  if (!succeeded) {
+    if (const auto fetched = residency->make_resident(w.uses); !fetched)
+      fail("fetching an operand", fetched.error());
+    return;
+  }
   for (const ChunkUse& use : w.uses)
     if (use.changes) use.chunk->live = tracker.live(use.chunk->owner, use.chunk->offset, use.chunk->occupied);
 }
 
-int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memory) {
+// Everything that has to come before the launch. Error: the call must not be made.
+Status Session::Impl::make_ready(const Call& call, Work& w, StreamIndex stream,
+                                 std::optional<std::int32_t>& position, std::unique_lock<std::mutex>& lock) {
+  unforeseen_ops += call.unforeseen ? 1 : 0;
+  if (call.unforeseen || tables_missed)
+    if (const auto expected = expect_unforeseen(lock); !expected) return expected;
+  const auto found = executor->before(w.op, call.stream, lock);
+  if (!found) return found.error();
+  position = *found;
+  w.uses.clear();
+  if (w.op.managed)
+    if (const auto placed = placement->place(call.function, w.op.operands, w.uses, lock); !placed)
+      return placed;
+  if (const auto there = Residency::has_content(w.uses, /*remaking=*/false); !there) return there;
+  if (const auto ordered = order_stream(w.uses, stream); !ordered) return ordered;
+  return call.unforeseen ? landing->enter(stream) : Status(Done{});
+}
+
+int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal) {
   Impl& s = *impl_;
   const ThreadsWork work;
   Work& w = *work;
   std::unique_lock lock(s.mutex);
   if (s.small_buffers_due() && !call.trial) s.scan_small_buffers(*this, call.stream, lock);
   s.tracker.resolve(call, w.op);
-  if (w.op.operands.empty()) return s.launch_without_operands(call, launch, out_of_memory, lock);
-  if (call.unforeseen)
-    if (const auto expected = s.expect_unforeseen(lock); !expected)
-      s.report_failure(call.function, expected.error());
+  if (s.residency->doubt()) s.fail(call.function, *s.residency->doubt());
+  if (s.failed() && (w.op.managed || call.unforeseen)) return refusal.failed;
+  if (w.op.operands.empty()) return s.launch_without_operands(call, launch, refusal, lock);
   const StreamIndex stream = s.order.index(call.stream);
-  const auto position = s.executor->before(w.op, call.stream, lock);
-  if (!position) {
+  std::optional<std::int32_t> position;
+  if (const auto ready = s.make_ready(call, w, stream, position, lock); !ready) {
     lock.unlock();
-    // Said once: after it every call fails for the same reason.
-    if (!s.doubt_reported.exchange(true))
-      log::error("{}: {}; the call fails rather than go on with a doubtful value", call.function,
-                 position.error().message);
-    return out_of_memory;
+    return s.refuse(call.function, ready.error(), refusal);
   }
-  Status ready = Done{};
-  w.uses.clear();
-  if (w.op.managed) ready = s.placement->place(call.function, w.op.operands, w.uses, lock);
-  if (ready) ready = s.order_stream(w.uses, stream);
-  if (ready && call.unforeseen) ready = s.enter_unforeseen(stream);
-  if (!ready) {
-    lock.unlock();
-    if (ready.error().code == ErrorCode::out_of_memory) {
-      log::error("{}", ready.error().message);
-      return out_of_memory;
-    }
-    // Launched all the same, the call could read what is not there.
-    s.report_failure(call.function, ready.error(), "the call fails rather than go on with a doubtful value");
-    return out_of_memory;
-  }
-  if (*position && s.executor->wants_copy(**position) && call.keep != nullptr && !s.uses_pinned(w.op))
-    s.executor->keep(**position, call, w.op, (*call.keep)());
+  if (position && s.executor->wants_copy(*position) && call.keep != nullptr && !s.uses_pinned(w.op))
+    s.executor->keep(*position, call, w.op, (*call.keep)());
   const bool timed = s.profiler.timing();
-  const Trace::Number shown = s.show(call, w, stream, *position);
+  const Trace::Number shown = s.show(call, w, stream, position);
   if (timed) s.profiler.begin(call.stream);
   const int status = s.launch(call, w, launch, lock);
   if (s.trace) s.trace->end(shown);
@@ -227,12 +248,12 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, int out_of_memo
   const bool disturbed = std::exchange(s.moves_at_launch, moves) != moves;  // since the op before
   if (timed) s.profiler.end(call.stream, w.op, disturbed);
   s.note_use(w, stream, status == 0);
-  if (call.unforeseen) s.note_unforeseen(stream);
+  if (call.unforeseen) s.landing->launched(stream);
   if (status != 0) return status;
   s.note_small_buffers(call, w.op, stream);
-  if (*position)
-    if (const auto acted = s.executor->after(**position, w.op); !acted)
-      s.report_failure("evicting", acted.error());
+  if (position)
+    if (const auto acted = s.executor->after(*position, w.op); !acted)
+      s.report_failure("evicting", acted.error(), "it stays on the device");
   s.recorder.launched(call);
   s.plan(lock);
   return status;
@@ -281,16 +302,14 @@ int Session::Impl::launch(const Call& call, Work& w, FunctionRef<int()> real,
 
 void Session::note_host_blocking(StreamHandle stream) {
   const std::lock_guard lock(impl_->mutex);
-  if (const auto noted = impl_->order.note_host_blocking(impl_->order.index(stream)); !noted)
-    impl_->report_failure("recording an event", noted.error());
+  impl_->order.note_host_blocking(impl_->order.index(stream));
 }
 
 void Session::stream_destroyed(StreamHandle stream) {
   const std::lock_guard lock(impl_->mutex);
   impl_->space.disown(stream);
   impl_->profiler.stream_destroyed(stream);
-  if (const auto retired = impl_->order.retire(stream); !retired)
-    impl_->report_failure("recording an event", retired.error());
+  impl_->order.retire(stream);
 }
 
 }  // namespace pooch::runtime

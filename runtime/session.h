@@ -49,6 +49,16 @@ struct Freed {
   bool counts;
 };
 
+// What submit() returns in place of launch's result where the call was not made: its API's status for "out of
+// memory", and one for every other failure, which must not look as if less memory would help.
+struct Refusal {
+  constexpr Refusal(int out_of_memory_, int failed_) : out_of_memory(out_of_memory_), failed(failed_) {}
+  constexpr Refusal(int any) : Refusal(any, any) {}  // NOLINT: implicit by design
+
+  int out_of_memory;
+  int failed;
+};
+
 class Session {
  public:
   // `device` must outlive the session. Errors: invalid_argument (a cap below the smallest that works, …) or
@@ -126,9 +136,10 @@ class Session {
   void watch();
 
   // Makes the call's operands resident, orders its stream behind what they wait for, runs `launch` and notes
-  // the use. Returns launch's own result, or `out_of_memory` where the operands cannot be made resident
-  // together. Operands outside managed memory cost nothing.
-  int submit(const Call& call, FunctionRef<int()> launch, int out_of_memory);
+  // the use. Returns launch's own result; `refusal.out_of_memory` where the operands cannot be made resident
+  // together; `refusal.failed` where the device refused something that pooch asked of it, and from then on
+  // for every call that may read managed memory. Operands outside managed memory cost nothing.
+  int submit(const Call& call, FunctionRef<int()> launch, Refusal refusal);
   // Is it worth while to say more of the next call than what tells it from others? False where there is no
   // report, and in phases that are known well enough.
   bool wants_details() const;

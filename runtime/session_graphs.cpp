@@ -11,8 +11,7 @@ void Session::capture_begins() {
   Impl& s = *impl_;
   const std::lock_guard lock(s.mutex);
   s.begin_watch();  // what a graph touches must be known
-  if (const auto settled = s.order.settle(); !settled)
-    s.report_failure("recording an event", settled.error());
+  s.order.settle();
   s.order.set_eager(true);  // a stream that does other work now may be captured in a moment
 }
 

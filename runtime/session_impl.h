@@ -72,12 +72,12 @@ struct Session::Impl {
   Status allocate_range(std::uint64_t bytes, StreamHandle stream, std::optional<Address>& address,
                         std::unique_lock<std::mutex>& lock);
   // session_landing.cpp
-  void begin_landing(std::unique_lock<std::mutex>& lock);
+  Status begin_landing(std::unique_lock<std::mutex>& lock);
   Status expect_unforeseen(std::unique_lock<std::mutex>& lock);
-  Status enter_unforeseen(StreamIndex stream);
-  void note_unforeseen(StreamIndex stream);
-  int launch_without_operands(const Call& call, FunctionRef<int()> real, int refused,
+  int launch_without_operands(const Call& call, FunctionRef<int()> real, const Refusal& refusal,
                               std::unique_lock<std::mutex>& lock);
+  Status make_ready(const Call& call, Work& w, StreamIndex stream, std::optional<std::int32_t>& position,
+                    std::unique_lock<std::mutex>& lock);
   Status order_stream(const std::vector<ChunkUse>& uses, StreamIndex stream);
   int launch(const Call& call, Work& w, FunctionRef<int()> real, std::unique_lock<std::mutex>& lock);
   Trace::Number show(const Call& call, const Work& w, StreamIndex stream,
@@ -88,9 +88,13 @@ struct Session::Impl {
   Status probe_link_over(Address address, std::uint64_t bytes);
   void plan(std::unique_lock<std::mutex>& lock);
   Profile make_profile(bool estimates);
-  void report_failure(
-      std::string_view where, const Error& why,
-      std::string_view consequence = "the program goes on without help and will see CUDA's own errors");
+  // Something of pooch's own failed, and no content can be wrong for it: said once.
+  void report_failure(std::string_view where, const Error& why, std::string_view consequence);
+  // What is noted here and what the device has may differ: said once, and from now on every call that may
+  // read managed memory fails.
+  void fail(std::string_view where, const Error& why);
+  bool failed() const { return failure.load(std::memory_order_relaxed); }
+  int refuse(std::string_view where, const Error& why, const Refusal& refusal);
   void report_full(std::uint64_t bytes);
   // What passed-through memory takes when `more` is charged too: by our own account or the device's,
   // whichever is more, and a page for the next small allocation, which may find the driver's pages full.
@@ -143,6 +147,7 @@ struct Session::Impl {
   // `stream`: that of the call at hand. Puts off what cannot be done now.
   void scan_small_buffers(Session& session, StreamHandle stream, std::unique_lock<std::mutex>& lock);
   void find_tables();
+  void miss_tables(const Error& why);
   Status await_copies();
   void stay(Range& range, std::uint64_t bytes);  // on the device; it is there
   struct SmallBuffer {
@@ -175,8 +180,9 @@ struct Session::Impl {
   AddressSpace space, temporaries;  // the program's, and for what replays need
   StreamHandle out_stream{}, in_stream{};
   std::optional<Residency> residency;
-  std::optional<Landing> landing;  // where the device offers it and it is wanted
-  bool landing_begins = false;     // a thread brings back what left before
+  std::optional<Landing> landing;
+  bool landing_begins = false;  // a thread brings back what left before
+  bool tables_missed = false;   // kernels may reach memory by addresses that could not be looked for
   std::condition_variable landing_begun;
   std::optional<Demand> demand;
   std::optional<Departures> departures;
@@ -212,7 +218,7 @@ struct Session::Impl {
   std::map<Address, Stays> stays;
   std::uint64_t unforeseen_ops = 0;
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;  // of the whole run
-  std::atomic<bool> failure_reported{false}, full_reported{false}, doubt_reported{false}, pin_refused{false};
+  std::atomic<bool> failure{false}, failure_reported{false}, full_reported{false}, pin_refused{false};
 };
 
 }  // namespace pooch::runtime

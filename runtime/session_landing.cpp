@@ -4,18 +4,23 @@
 
 namespace pooch::runtime {
 
-// The first such op: from here on what leaves the device lands. What left it before comes back once, so that
-// it can.
-void Session::Impl::begin_landing(std::unique_lock<std::mutex>& lock) {
-  // A plan from a file may have given each address its place.
-  if (const auto apart = executor->dismantle(lock); !apart) return report_failure("landing", apart.error());
-  log::info("landing: evicted memory is mapped to its copy on the host");
+// The first such op: from here on it may change what nobody names, so no copy on the host outlives its
+// chunk's return to the device. Where evicted memory can be mapped to its copy, what left before comes back
+// once, so that it can. Error: memory that several share cannot be given to each alone.
+Status Session::Impl::begin_landing(std::unique_lock<std::mutex>& lock) {
+  if (const auto apart = executor->dismantle(lock); !apart) return apart;
+  if (landing->maps())
+    log::info("landing: evicted memory is mapped to its copy on the host");
+  else
+    log::info("an op may touch any memory: what is on the device counts as changed; evicted memory faults");
   order.set_eager(true);
   residency->land_with(&*landing);
+  landing->fetched(order.latest(residency->in_stream()));
   for (Chunk* chunk : residency->mapped()) {
     if (chunk->state == ChunkState::evicting) residency->take_back(*chunk);
     if (!chunk->stale) residency->drop_host_copy(*chunk);
   }
+  if (!landing->maps()) return Done{};
   std::vector<Address> away;
   residency->each_range([&](const Range& range) {
     for (const Chunk& chunk : range.chunks)
@@ -28,50 +33,45 @@ void Session::Impl::begin_landing(std::unique_lock<std::mutex>& lock) {
     if (range == nullptr) continue;
     const tracker::Operand part{owner->id,    range->base,    address - range->base, 1,
                                 Effect::read, owner->managed, owner->born,           range};
-    if (const auto placed = placement->place("what is on the host", {&part, 1}, uses, lock); !placed)
-      return log::info("landing: {}", placed.error().message);
+    if (const auto placed = placement->place("what is on the host", {&part, 1}, uses, lock); !placed) {
+      log::info("landing: {}", placed.error().message);
+      break;
+    }
   }
+  return Done{};
 }
 
 Status Session::Impl::expect_unforeseen(std::unique_lock<std::mutex>& lock) {
-  ++unforeseen_ops;
-  if (!landing) return Done{};
   landing_begun.wait(lock, [this] { return !landing_begins; });
   if (residency->landing() == nullptr) {
     landing_begins = true;
-    begin_landing(lock);
+    const auto begun = begin_landing(lock);
     landing_begins = false;
     landing_begun.notify_all();
+    if (!begun) return begun;
   }
-  return landing->settle(lock);
+  // What does not settle is taken back when the op enters.
+  if (const auto settled = landing->settle(lock); !settled)
+    log::info("evictions are taken back: {}", settled.error().message);
+  return Done{};
 }
 
-Status Session::Impl::enter_unforeseen(StreamIndex stream) {
-  return landing ? landing->enter(stream) : Status(Done{});
-}
-
-void Session::Impl::note_unforeseen(StreamIndex stream) {
-  if (!landing) return;
-  if (const auto noted = landing->launched(stream); !noted)
-    report_failure("recording an event", noted.error());
-}
-
-int Session::Impl::launch_without_operands(const Call& call, FunctionRef<int()> real, int refused,
+int Session::Impl::launch_without_operands(const Call& call, FunctionRef<int()> real, const Refusal& refusal,
                                            std::unique_lock<std::mutex>& lock) {
-  if (!call.unforeseen || !landing) {
-    unforeseen_ops += call.unforeseen ? 1 : 0;
+  if (!call.unforeseen) {
     lock.unlock();
     return real();
   }
+  ++unforeseen_ops;
   const StreamIndex stream = order.index(call.stream);
   Status ready = expect_unforeseen(lock);
   if (ready) ready = landing->enter(stream);
   if (!ready) {
-    report_failure(call.function, ready.error(), "the call fails rather than go on with a doubtful value");
-    return refused;
+    lock.unlock();
+    return refuse(call.function, ready.error(), refusal);
   }
   const int status = real();
-  note_unforeseen(stream);
+  landing->launched(stream);
   return status;
 }
 

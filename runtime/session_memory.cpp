@@ -52,8 +52,9 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
 Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream) {
   Impl& s = *impl_;
   // cudaFree's promise. What cannot be waited for (a stream is capturing) the driver's own free would refuse
-  // too.
-  if (!stream) (void)s.device.synchronize_all();
+  // too. Where calls pass, nothing else says when the memory is free again.
+  const Status idle = stream ? Status(Done{}) : s.device.synchronize_all();
+  if (!idle && !s.watch.on()) return idle.error();
   std::unique_lock lock(s.mutex);
   const tracker::Allocation* gone = s.tracker.allocations().starting_at(address);
   if (gone == nullptr || !gone->managed)
@@ -65,9 +66,7 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
     // A range that streams hand to each other will be filled again by one while another is ahead with other
     // work.
     const bool handed_over = s.watch.on() ? range.used_beside(index) : s.space.owner(address) != *stream;
-    const auto mark = handed_over ? s.order.launched_exactly(index) : s.order.launched(index);
-    if (!mark) return mark.error();
-    after.add(*mark);
+    after.add(handed_over ? s.order.launched_exactly(index) : s.order.launched(index));
   }
   const Freed freed{gone->bytes, gone->by_program, gone->origin, gone->counts};
   const std::uint64_t rounded = round_up(gone->bytes, page);

@@ -33,7 +33,7 @@ void Session::pin(const Extent& allocation, Pinned why) {
     // Memory that others use in turn cannot be kept for one.
     if (s.executor->aliased())
       if (const auto apart = s.executor->dismantle(lock); !apart)
-        return s.report_failure("keeping memory on the device", apart.error());
+        return s.fail("keeping memory on the device", apart.error());
   }
   const Access whole{allocation.base, allocation.bytes, Effect::read};
   Call call{why == Pinned::by_name ? "memory that a CUDA graph or NCCL keeps"
@@ -50,7 +50,7 @@ void Session::pin(const Extent& allocation, Pinned why) {
     Marks arrivals;  // who uses it unseen waits for nothing
     for (const Chunk& chunk : range->chunks) arrivals.add(chunk.before);
     if (const auto arrived = await(s.device, s.order, arrivals, lock); !arrived)
-      s.report_failure("keeping memory on the device", arrived.error());
+      return s.fail("keeping memory on the device", arrived.error()), 1;
     if (!range->in_use || range->pinned) return 0;  // another thread was here
     s.stay(*range, allocation.bytes);
     return 0;
@@ -80,11 +80,18 @@ Status Session::Impl::await_copies() {
   return done;
 }
 
+// What an address in device memory leads to may leave, and a kernel may reach it there: as with ops of
+// unknown effects.
+void Session::Impl::miss_tables(const Error& why) {
+  report_failure("looking for addresses", why, "any op may reach memory that it does not name");
+  tables_missed = true;
+}
+
 // What kernels wrote unseen: looked at whole, as many as fit at a time. The device is idle. The memory for it
 // goes at once, since all of the host budget may be wanted soon.
 void Session::Impl::find_tables() {
   const auto memory = device.host_allocate(largest_table);
-  if (!memory) return;
+  if (!memory) return miss_tables(memory.error());
   std::uint64_t filled = 0;
   Status looked = Done{};
   std::vector<Address> found;
@@ -105,8 +112,9 @@ void Session::Impl::find_tables() {
     filled += bytes;
   });
   if (looked) look();
-  (void)device.host_free(*memory);
-  if (!looked) report_failure("looking for addresses", looked.error());
+  // A copy may still be under way.
+  if (looked) (void)device.host_free(*memory);
+  if (!looked) miss_tables(looked.error());
   for (const Address word : found) {
     const tracker::Allocation* const one = tracker.allocations().containing(word);
     if (one == nullptr || !one->managed) continue;
@@ -150,8 +158,9 @@ void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream,
   std::byte* const host = std::exchange(scan_memory, nullptr);  // another thread makes its own
   for (const auto& [base, buffer] : buffers)
     if (const auto behind = order.follow(order.index(in_stream), buffer.written); !behind)
-      report_failure("looking for addresses", behind.error());
+      return miss_tables(behind.error());
   lock.unlock();
+  std::optional<Error> missed;
   for (const auto& [base, buffer] : buffers) {
     const auto known = session.find_known(base);
     // Another thread may have freed it meanwhile, and a smaller one may lie there now.
@@ -163,12 +172,18 @@ void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream,
     const int copied = session.submit(
         call,
         [&, address = base, length = buffer.bytes]() -> int {
-          return device.copy_out(host, address, length, in_stream) && await_copies() ? 0 : 1;
+          Status done = device.copy_out(host, address, length, in_stream);
+          if (done) done = await_copies();
+          if (!done) missed = done.error();
+          return done ? 0 : 1;
         },
         1);
     if (copied == 0) session.pin_addresses_in({host, buffer.bytes});
+    if (copied != 0 && !missed) missed = Error{ErrorCode::out_of_memory, "there is no room for a buffer"};
+    if (missed) break;
   }
   lock.lock();
+  if (missed) return miss_tables(*missed);  // a copy may still be under way, so its memory is kept
   if (scan_memory != nullptr || scans == most_scans)
     (void)device.host_free(host);
   else

@@ -38,7 +38,10 @@ void Session::Impl::probe_link(std::unique_lock<std::mutex>& lock) {
   Status done = placement->place("the link probe", {&whole, 1}, uses, lock);
   if (done) done = probe_link_over(*address, bytes);
   if (!done) log::info("the link was not measured: {}", done.error().message);
-  residency->close(range, {});
+  Marks copies;  // one may still be under way where another failed
+  for (const StreamIndex own : {residency->out_stream(), residency->in_stream()})
+    copies.add(order.launched(own));
+  residency->close(range, copies);
   temporaries.free(*address, bytes);
 }
 
@@ -46,8 +49,8 @@ Status Session::Impl::probe_link_over(Address address, std::uint64_t bytes) {
   const auto host_memory = device.host_allocate(bytes);
   if (!host_memory) return host_memory.error();
   const auto samples = cupti::probe_link(device, out_stream, in_stream, {address, *host_memory, bytes});
+  if (!samples) return samples.error();  // a copy may still be under way
   (void)device.host_free(*host_memory);
-  if (!samples) return samples.error();
   for (const cupti::LinkSample& s : *samples)
     link.push_back({s.direction == cupti::LinkSample::Direction::in, s.bytes, s.microseconds, s.both});
   return Done{};
@@ -120,7 +123,7 @@ Summary Session::summary() const {
   summary.pinned_allocations = s.pinned_allocations;
   summary.pinned_bytes = s.pinned_bytes;
   summary.unforeseen_ops = s.unforeseen_ops;
-  summary.landings = s.landing ? s.landing->landings() : 0;
+  summary.landings = s.landing->landings();
   summary.evictions = s.residency->evictions();
   summary.bytes_out = s.device.counters().bytes_out;
   summary.bytes_in = s.device.counters().bytes_in;

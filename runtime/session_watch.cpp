@@ -23,8 +23,7 @@ void Session::watch() {
 void Session::Impl::begin_watch() {
   if (watch.on()) return;
   watch.begin();
-  if (const auto idle = device.synchronize_all(); !idle)
-    report_failure("waiting for the device", idle.error());
+  if (const auto idle = device.synchronize_all(); !idle) fail("waiting for the device", idle.error());
   tracker.watch();
   tracker.allocations().each([](const tracker::Allocation& one) {
     if (one.backing == nullptr) return;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "core/log.h"
+
 namespace pooch::runtime {
 namespace {
 
@@ -42,6 +44,12 @@ StreamIndex StreamOrder::index(StreamHandle stream) {
   return found->second;
 }
 
+// A per-thread stream can be named by its own thread alone, a destroyed one by nobody.
+bool StreamOrder::can_record(const Stream& stream) const {
+  const auto named = index_.find(key(stream.handle));
+  return named != index_.end() && &at(named->second) == &stream;
+}
+
 Result<EventHandle> StreamOrder::record(Stream& stream) {
   EventHandle event;
   if (spare_events_.empty()) {
@@ -60,29 +68,30 @@ Result<EventHandle> StreamOrder::record(Stream& stream) {
   return event;
 }
 
-Result<Mark> StreamOrder::launched(StreamIndex stream, bool exact) {
+// Nothing is lost where it fails: whoever asks for the point later gets a later event.
+void StreamOrder::try_to_record(Stream& stream) {
+  const auto event = record(stream);
+  if (event || std::exchange(refusal_reported_, true)) return;
+  log::warn("recording an event: {}; what follows may wait longer than it must", event.error().message);
+}
+
+Mark StreamOrder::launched(StreamIndex stream, bool exact) {
   Stream& s = at(stream);
   ++s.last;
   // Another thread, to which the same handle is another stream, could not record one later.
   if (exact || s.handle == StreamHandle::per_thread) {
     // Keep the list short: the host may never ask about most of these points.
-    if (s.events.size() >= 64)
-      if (const auto front = finished(Mark{stream, s.events.front().ticket}); !front) return front.error();
-    if (const auto event = record(s); !event) return event.error();
+    if (s.events.size() >= 64) (void)finished(Mark{stream, s.events.front().ticket});
+    try_to_record(s);
   }
   return Mark{stream, s.last};
 }
 
-Status StreamOrder::settle() {
+void StreamOrder::settle() {
   for (Stream& stream : streams_) {
     const std::uint64_t known = stream.events.empty() ? stream.done : stream.events.back().ticket;
-    // A per-thread stream can be named by its own thread alone, a destroyed one by nobody.
-    const auto named = index_.find(key(stream.handle));
-    const bool ours = named != index_.end() && &at(named->second) == &stream;
-    if (stream.last == known || !ours) continue;
-    if (const auto event = record(stream); !event) return event.error();
+    if (stream.last != known && can_record(stream)) try_to_record(stream);
   }
-  return Done{};
 }
 
 void StreamOrder::advance(Stream& stream, std::uint64_t ticket) {
@@ -99,7 +108,27 @@ Result<EventHandle> StreamOrder::event_for(Mark mark) {
   const auto covering = std::partition_point(s.events.begin(), s.events.end(),
                                              [&](const Recorded& r) { return r.ticket < mark.ticket; });
   if (covering != s.events.end()) return covering->event;
-  return record(s);
+  if (can_record(s)) return record(s);
+  if (const auto drained = drain(s); !drained) return drained.error();
+  return EventHandle::none;
+}
+
+// The host waits until the device has finished everything.
+Status StreamOrder::drain(Stream& stream) {
+  for (const Mark& mark : host_blocking_) {
+    const Stream& blocking = at(mark.stream);
+    if (mark.ticket <= blocking.done) continue;
+    // Asked without recording anything, which might lead here again.
+    const bool covered = !blocking.events.empty() && blocking.events.back().ticket >= mark.ticket;
+    const auto passed = covered ? finished(mark) : Result<bool>(false);
+    if (!passed) return passed.error();
+    if (!*passed)
+      return Error{ErrorCode::internal,
+                   "a stream without an event is waited for while the program blocks it"};
+  }
+  if (const auto idle = device_.synchronize_all(); !idle) return idle;
+  advance(stream, stream.last);
+  return Done{};
 }
 
 Status StreamOrder::follow(StreamIndex waiter, Mark mark) {
@@ -110,6 +139,7 @@ Status StreamOrder::follow(StreamIndex waiter, Mark mark) {
   if (following[other] >= mark.ticket) return Done{};
   const auto event = event_for(mark);
   if (!event) return event.error();
+  if (*event == EventHandle::none) return Done{};
   if (const auto waited = device_.wait(at(waiter).handle, *event); !waited) return waited.error();
   following[other] = mark.ticket;
   return Done{};
@@ -126,6 +156,7 @@ Result<bool> StreamOrder::finished(Mark mark) {
   if (mark.ticket <= s.done) return true;
   const auto event = event_for(mark);
   if (!event) return event.error();
+  if (*event == EventHandle::none) return true;
   const auto answer = device_.finished(*event);
   if (!answer) return answer.error();
   if (*answer) advance(s, mark.ticket);
@@ -144,14 +175,10 @@ void StreamOrder::note_finished(Mark mark) {
   advance(at(mark.stream), mark.ticket);
 }
 
-Status StreamOrder::note_host_blocking(StreamIndex stream) {
-  const auto mark = launched(stream);
-  if (!mark) return mark.error();
-  host_blocking_.push_back(*mark);
+void StreamOrder::note_host_blocking(StreamIndex stream) {
+  host_blocking_.push_back(launched(stream));
   // A program that does this every iteration must not make the list grow.
-  if (host_blocking_.size() >= 64)
-    if (const auto blocked = host_blocked(); !blocked) return blocked.error();
-  return Done{};
+  if (host_blocking_.size() >= 64) (void)host_blocked();
 }
 
 Result<bool> StreamOrder::host_blocked() {
@@ -182,15 +209,14 @@ Status StreamOrder::note_host_wait() {
   return Done{};
 }
 
-Status StreamOrder::retire(StreamHandle stream) {
+void StreamOrder::retire(StreamHandle stream) {
   const auto found = index_.find(key(stream));
-  if (found == index_.end()) return Done{};
+  if (found == index_.end()) return;
   Stream& s = at(found->second);
-  index_.erase(found);
   s.following = {};  // it waits no more
-  if (s.last == s.done || (!s.events.empty() && s.events.back().ticket == s.last)) return Done{};
-  if (const auto event = record(s); !event) return event.error();
-  return Done{};
+  const bool covered = s.last == s.done || (!s.events.empty() && s.events.back().ticket == s.last);
+  if (!covered) try_to_record(s);
+  index_.erase(found);
 }
 
 }  // namespace pooch::runtime

@@ -53,17 +53,18 @@ class StreamOrder {
   // The stream's index. The per-thread stream has one per calling thread.
   StreamIndex index(StreamHandle stream);
   StreamHandle handle(StreamIndex stream) const { return at(stream).handle; }
-  // Work has just been put into the stream: its point.
-  Result<Mark> launched(StreamIndex stream) { return launched(stream, eager_); }
+  // Work has just been put into the stream: its point. It holds even where the driver refuses the event: then
+  // a later event covers the point, or the host waits for the whole device.
+  Mark launched(StreamIndex stream) { return launched(stream, eager_); }
   // The same with an event at exactly this point: who follows it waits for nothing that comes after it.
-  Result<Mark> launched_exactly(StreamIndex stream) { return launched(stream, true); }
+  Mark launched_exactly(StreamIndex stream) { return launched(stream, true); }
   Mark latest(StreamIndex stream) const { return {stream, at(stream).last}; }
   // From now on record an event after every piece of work.
   void set_eager(bool eager) { eager_ = eager; }
   bool eager() const { return eager_; }
 
   // Records events behind all work that has none behind it, so that no question has to touch a stream later.
-  Status settle();
+  void settle();
 
   // Later work of `waiter` follows `mark` on the device. Free where that is known to hold already.
   Status follow(StreamIndex waiter, Mark mark);
@@ -71,13 +72,16 @@ class StreamOrder {
   // Has the device got beyond the point? Asks the driver only where it is not known.
   Result<bool> finished(Mark mark);
   Result<bool> finished(const Marks& marks);
-  // An event that completes at or after the point; `none` where the point is known to be finished.
+  // An event that completes at or after the point; `none` where the point is known to be finished. Where the
+  // calling thread cannot record one, since the stream is destroyed or another thread's, the host waits for
+  // the whole device, with the session's mutex held: this happens only after the driver refused an event.
+  // Error: the driver's, or internal where the program itself may block the device.
   Result<EventHandle> event_for(Mark mark);
   // The host has seen the point finished (it synchronised).
   void note_finished(Mark mark);
 
   // A host function or wait-value stands in the stream: its later work may wait for the program itself.
-  Status note_host_blocking(StreamIndex stream);
+  void note_host_blocking(StreamIndex stream);
   // May any stream still be blocked by the program?
   Result<bool> host_blocked();
 
@@ -88,7 +92,7 @@ class StreamOrder {
   std::uint64_t idle_waits() const { return idle_waits_; }
 
   // The program is about to destroy the stream. Its marks stay valid.
-  Status retire(StreamHandle stream);
+  void retire(StreamHandle stream);
 
  private:
   struct Recorded {
@@ -107,8 +111,11 @@ class StreamOrder {
   Stream& at(StreamIndex i) { return streams_[static_cast<std::uint32_t>(i)]; }
   const Stream& at(StreamIndex i) const { return streams_[static_cast<std::uint32_t>(i)]; }
   std::pair<StreamHandle, std::uint64_t> key(StreamHandle stream) const;
-  Result<Mark> launched(StreamIndex stream, bool exact);
+  Mark launched(StreamIndex stream, bool exact);
+  bool can_record(const Stream& stream) const;
   Result<EventHandle> record(Stream& stream);
+  void try_to_record(Stream& stream);
+  Status drain(Stream& stream);
   void advance(Stream& stream, std::uint64_t ticket);
 
   Device& device_;
@@ -118,6 +125,7 @@ class StreamOrder {
   std::vector<EventHandle> spare_events_;
   std::vector<Mark> host_blocking_;
   std::uint64_t idle_waits_ = 0;
+  bool refusal_reported_ = false;
 };
 
 }  // namespace pooch::runtime

@@ -166,21 +166,21 @@ Result<Mark> Verification::digest(const Record& record, std::uint32_t Piece::*pl
     for (const Marks* marks : {&chunk->uses, &chunk->before})
       if (const auto ordered = parts_.order.follow(stream, *marks); !ordered) return ordered.error();
   const Address result = memory_->base;
+  Status done = Done{};
   for (const Piece& piece : record.pieces) {
-    if (const auto done = parts_.device.digest(piece.at, piece.bytes, result, stream_); !done)
-      return done.error();
+    if (done) done = parts_.device.digest(piece.at, piece.bytes, result, stream_);
     std::byte* const to = results_ + piece.*place * sizeof(Digest);
-    if (const auto copied = parts_.device.copy_out(to, result, sizeof(Digest), stream_); !copied)
-      return copied.error();
+    if (done) done = parts_.device.copy_out(to, result, sizeof(Digest), stream_);
   }
-  const auto mark = parts_.order.launched_exactly(stream);
-  if (!mark) return mark.error();
-  memory_->chunks.front().uses.add(*mark);
+  // Where one was refused, those before it are under way all the same.
+  const Mark mark = parts_.order.launched_exactly(stream);
+  memory_->chunks.front().uses.add(mark);
   for (Chunk* chunk : record.chunks) {
-    chunk->uses.add(*mark);
-    chunk->before.add(*mark);  // a writer, should the memory be taken back
+    chunk->uses.add(mark);
+    chunk->before.add(mark);  // a writer, should the memory be taken back
   }
-  return *mark;
+  if (!done) return done.error();
+  return mark;
 }
 
 // All of its chunks, or none: half a copy does not help.
@@ -225,8 +225,11 @@ Status Verification::dropping(std::uint32_t map, std::string_view name, Range& r
     return Done{};
   }
   record.done = *done;
-  if (!proven(map))
-    if (const auto saved = save(record); !saved) return saved;
+  const auto saved = proven(map) ? Status(Done{}) : save(record);
+  if (!saved) {
+    release(record);
+    return saved;
+  }
   records_.emplace(map, std::move(record));
   return Done{};
 }

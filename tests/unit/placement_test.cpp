@@ -42,14 +42,14 @@ TEST(Placement, WhatIsMappedAheadOfMemoryThatDoesNotComeIsNotAskedForAgain) {
     if (!placed) return placed;
     for (const ChunkUse& use : uses) use.chunk->live = true;
     device.launch(stream, [&device, at = range.base] { (void)device.translate(at, page); });
-    residency.used(uses, *order.launched(order.index(stream)), placement.clock());
+    residency.used(uses, order.launched(order.index(stream)), placement.clock());
     return placed;
   };
   Range &stays = open(page), &leaves = open(page);
   ASSERT_TRUE(write(stays, free));
   device.drain();
   device.block(held);
-  ASSERT_TRUE(order.note_host_blocking(order.index(held)));
+  order.note_host_blocking(order.index(held));
   ASSERT_TRUE(write(leaves, held));
   Chunk& leaving = leaves.chunks.front();
   residency.begin_drop(leaving);

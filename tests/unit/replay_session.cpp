@@ -129,7 +129,7 @@ Watch& Session::passing() {
 }
 void Session::watch() {}
 
-int Session::submit(const Call& call, FunctionRef<int()> launch, int) {
+int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal) {
   using namespace replay_test;
   KeptOp op;
   op.function = call.function;

@@ -128,7 +128,7 @@ class Machine {
     return uses;
   }
   void settle(const std::vector<ChunkUse>& uses) {
-    residency_.used(uses, *order_.launched(order_.index(compute_)), placement_.clock());
+    residency_.used(uses, order_.launched(order_.index(compute_)), placement_.clock());
   }
 
   LazyDevice device_;
@@ -279,7 +279,7 @@ TEST(Verification, WhereTheProgramHoldsUpAStreamTheHostDoesNotWait) {
   machine.begin();
   const StreamHandle held = *machine.device().create_stream();
   machine.device().block(held);
-  ASSERT_TRUE(machine.order().note_host_blocking(machine.order().index(held)));
+  machine.order().note_host_blocking(machine.order().index(held));
   ASSERT_TRUE(machine.cycle(0));
   EXPECT_EQ(machine.verification().counts().verified, 0u);
   machine.device().unblock(held);
