@@ -1,6 +1,7 @@
 #include "runtime/handle_pool.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/log.h"
 #include "runtime/memory_limits.h"
@@ -84,19 +85,10 @@ Status HandlePool::destroy_larger(std::uint64_t than, std::uint64_t room) {
 
 Result<PhysicalHandle> HandlePool::create(std::uint64_t bytes) {
   auto made = device_.create(bytes);
-  if (!made && made.error().code == ErrorCode::out_of_memory && free_ > 0) {
-    // Less is free on the device than under the cap.
-    if (const auto given = give_up(bytes); !given) return given.error();
+  if (!made && made.error().code == ErrorCode::out_of_memory && settle_for_less() &&
+      created_ + bytes <= limit())
     made = device_.create(bytes);
-  }
-  if (!made) {
-    if (made.error().code == ErrorCode::out_of_memory && cap_ > created_ + outside_) {
-      log::warn("the device has less memory than the cap of {} MiB: going on with {} MiB", cap_ / MiB,
-                (created_ + outside_) / MiB);
-      cap_ = created_ + outside_;
-    }
-    return made.error();
-  }
+  if (!made) return made.error();
   created_ += bytes;
   note_peak();
   return *made;
@@ -107,6 +99,20 @@ void HandlePool::give_back(const Pieces& pieces) {
     free_lists_[piece.bytes].push_back(piece.handle);
     free_ += piece.bytes;
   }
+  if (created_ > limit()) (void)shrink_to(limit());
+}
+
+bool HandlePool::settle_for_less() {
+  const auto free = device_.free_bytes();
+  const std::uint64_t there = created_ + taken_outside_ + (free ? *free : 0), spare = device_slack(cap_);
+  const std::uint64_t cap = there > spare ? there - spare : 0;
+  if (cap >= cap_) return false;
+  if (!std::exchange(settled_, true))
+    log::warn("the device has less memory than the cap of {} MiB: going on with {} MiB", cap_ / MiB,
+              cap / MiB);
+  cap_ = cap;
+  (void)shrink_to(limit());
+  return true;
 }
 
 void HandlePool::abandon(const Pieces& pieces) {

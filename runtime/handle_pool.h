@@ -54,6 +54,10 @@ class HandlePool {
   // nobody any more and count as taken for good.
   void abandon(const Pieces& pieces);
 
+  // The device has refused memory below the cap. That becomes what there really is, less the slack
+  // (memory_limits.h), and free handles make way, now and as they come back. False: there is so much already.
+  bool settle_for_less();
+
   // Bytes that `acquire` can still serve.
   std::uint64_t available() const { return limit() > attached() ? limit() - attached() : 0; }
   // Bytes that handles may take in all.
@@ -93,6 +97,7 @@ class HandlePool {
 
   Device& device_;
   std::uint64_t cap_;
+  bool settled_ = false;                                             // for less than it was given
   std::vector<std::uint64_t> classes_;                               // descending
   std::uint64_t largest_;                                            // handle that is made
   std::map<std::uint64_t, std::vector<PhysicalHandle>> free_lists_;  // by size

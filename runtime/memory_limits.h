@@ -31,6 +31,12 @@ constexpr std::uint64_t largest_handle(std::uint64_t cap) {
   return page;
 }
 
+// What stays free of a device that was seen to be full: drivers load code when it is first launched, and
+// kernels' local memory and the tables of mappings take device memory that nobody asks for.
+constexpr std::uint64_t device_slack(std::uint64_t cap) {
+  return std::clamp(cap / 64 / page * page, page, 512 * MiB);
+}
+
 struct Limits {
   std::uint64_t cap;          // device bytes: handles and passed-through allocations together
   std::uint64_t host_budget;  // page-locked host bytes; 0 where the policy evicts nothing

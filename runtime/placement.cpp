@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "core/bytes.h"
 #include "runtime/landing.h"
 
@@ -18,6 +20,7 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
   std::string exhausted;
   bool in_pieces = false;  // the host has no room for all that would have to go at once
   bool ahead = true;       // what leaves is worth waiting for
+  bool refused = false;    // the device has refused memory that it said it had
   for (;;) {
     // A host wait lets other threads in: what was gathered before it no longer holds.
     const std::uint64_t gathering = ++clock_;
@@ -40,6 +43,9 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
     if (missing <= pool_.available()) {
       const auto resident = residency_.make_resident(uses);
       if (resident || resident.error().code != ErrorCode::out_of_memory) return resident;
+      // Whatever it was wanted for, a mapping takes some too: with less in the pool there is more for that.
+      if (!pool_.settle_for_less() && missing <= pool_.available() && std::exchange(refused, true))
+        return refusal(what, resident.error().message);
     }
     if (in_pieces) {
       const auto some = residency_.make_some_resident(uses);

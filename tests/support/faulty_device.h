@@ -1,5 +1,5 @@
 // A Device that breaks one promise, once: what a defect of pooch would look like. Tests plant such faults to
-// show that they are found.
+// show that they are found. Or one that refuses memory, once or from then on, which pooch has to live with.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,16 @@ enum class Fault : std::uint8_t {
   hasty_reuse,     // the n-th question whether an event has finished is answered with yes, whatever the truth
   shared_slot,     // the n-th copy to the host lands in the buffer that the latest copy from the host still
                    // reads
+  no_handle,       // the n-th new handle is out of memory, and all later ones with Strikes::always
+  no_mapping,      // likewise for mapping one
+  no_access,       // likewise for access to what was mapped
 };
+enum class Strikes : bool { once, always };
 
 class FaultyDevice final : public Device {
  public:
-  FaultyDevice(Device& inner, Fault fault, std::uint64_t n) : inner_(inner), fault_(fault), countdown_(n) {}
+  FaultyDevice(Device& inner, Fault fault, std::uint64_t n, Strikes how_often = Strikes::once)
+      : inner_(inner), fault_(fault), countdown_(n), always_(how_often == Strikes::always) {}
   bool struck() const { return struck_; }
 
   Result<DeviceInfo> info() override { return inner_.info(); }
@@ -29,6 +34,7 @@ class FaultyDevice final : public Device {
   Result<Address> reserve(std::uint64_t bytes) override { return inner_.reserve(bytes); }
   Status release(Address base, std::uint64_t bytes) override { return inner_.release(base, bytes); }
   Result<PhysicalHandle> create(std::uint64_t bytes) override {
+    if (strikes(Fault::no_handle)) return out_of_memory();
     const auto last = last_created_.find(bytes);
     if (last != last_created_.end() && strikes(Fault::double_mapping)) return last->second;
     const auto made = inner_.create(bytes);
@@ -37,9 +43,11 @@ class FaultyDevice final : public Device {
   }
   Status destroy(PhysicalHandle handle) override { return inner_.destroy(handle); }
   Status map(Address at, std::uint64_t bytes, PhysicalHandle handle) override {
-    return inner_.map(at, bytes, handle);
+    return strikes(Fault::no_mapping) ? out_of_memory() : inner_.map(at, bytes, handle);
   }
-  Status set_access(Address at, std::uint64_t bytes) override { return inner_.set_access(at, bytes); }
+  Status set_access(Address at, std::uint64_t bytes) override {
+    return strikes(Fault::no_access) ? out_of_memory() : inner_.set_access(at, bytes);
+  }
   Status unmap(Address at, std::uint64_t bytes) override { return inner_.unmap(at, bytes); }
   Result<std::byte*> host_allocate(std::uint64_t bytes) override { return inner_.host_allocate(bytes); }
   Status host_free(std::byte* memory) override { return inner_.host_free(memory); }
@@ -83,14 +91,15 @@ class FaultyDevice final : public Device {
 
  private:
   bool strikes(Fault kind) {
-    if (kind != fault_ || struck_ || --countdown_ > 0) return false;
+    if (kind != fault_ || (struck_ && !always_) || (!struck_ && --countdown_ > 0)) return false;
     return struck_ = true;
   }
+  static Error out_of_memory() { return {ErrorCode::out_of_memory, "out of memory", 2}; }
 
   Device& inner_;
   Fault fault_;
   std::uint64_t countdown_;
-  bool struck_ = false;
+  bool struck_ = false, always_;
   std::map<std::uint64_t, PhysicalHandle> last_created_;
   const std::byte* last_in_ = nullptr;
   std::uint64_t last_in_bytes_ = 0;

@@ -163,17 +163,30 @@ TEST(HandlePool, TheUnitGrowsWithTheCapSoThatHandlesDoNotBecomeTooMany) {
   EXPECT_EQ(HandlePool::unit(141 * GiB), 16 * MiB);
 }
 
-TEST(HandlePool, ADeviceWithLessThanTheCapLowersTheCap) {
+TEST(HandlePool, ADeviceWithLessThanTheCapLowersTheCapAndSomeOfItStaysFree) {
   LazyDevice device(64 * MiB);
   HandlePool pool(device, 256 * MiB);
   std::vector<Pieces> handles;
   for (int i = 0; i < 4; ++i) handles.push_back(*pool.acquire(16 * MiB));
   testing::internal::CaptureStderr();
   EXPECT_FALSE(pool.acquire(16 * MiB));
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("going on with 64 MiB"), std::string::npos);
-  EXPECT_EQ(pool.limit(), 64 * MiB);
+  EXPECT_FALSE(pool.acquire(2 * MiB));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("less memory than the cap of 256 MiB: going on with 60 MiB"), std::string::npos)
+      << said;
+  EXPECT_EQ(pool.limit(), 60 * MiB);
   pool.give_back(handles.back());
-  EXPECT_TRUE(pool.acquire(16 * MiB)) << "what there is is still usable";
+  EXPECT_EQ(*device.free_bytes(), 16 * MiB) << "a handle of 16 MiB is more than is left";
+  EXPECT_TRUE(pool.acquire(2 * MiB)) << "what there is is still usable";
+  while (pool.acquire(2 * MiB)) continue;
+  EXPECT_EQ(*device.free_bytes(), 4 * MiB)
+      << "for code that is loaded late, local memory, tables of mappings";
+}
+
+TEST(HandlePool, WhatStaysFreeIsASmallShareOfTheCap) {
+  EXPECT_EQ(device_slack(64 * MiB), 2 * MiB);
+  EXPECT_EQ(device_slack(16 * GiB), 256 * MiB);
+  EXPECT_EQ(device_slack(141 * GiB), 512 * MiB);
 }
 
 TEST(HandlePool, SpareHandlesMakeWayWhereTheDeviceIsFullBelowTheCap) {
