@@ -3,7 +3,8 @@
 //
 // Every method may be called from any thread that has the program's context current. Sizes are bytes. Nothing
 // here waits for the device except `synchronize*`. Errors are ErrorCode::device with the CUresult, or
-// ErrorCode::out_of_memory where the driver said so.
+// ErrorCode::out_of_memory where the driver said so of a call that takes memory: reserve, create, map, set_access,
+// host_allocate and create_host. What else is out of memory is the driver's own trouble, which no eviction cures.
 #pragma once
 
 #include <cstddef>

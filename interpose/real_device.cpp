@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <string_view>
 
 #include "core/digest.h"
 #include "core/log.h"
@@ -209,13 +211,20 @@ RealDevice::RealDevice(std::unique_ptr<DriverTable> driver, int ordinal)
 
 RealDevice::~RealDevice() = default;
 
+// Calls that may want memory that pooch could give back.
+constexpr std::string_view takes_memory[] = {"cuMemAddressReserve", "cuMemCreate", "cuMemMap",
+                                             "cuMemSetAccess", "cuMemHostAlloc"};
+
 Status RealDevice::check(int status, const char* function) const {
   // At exit the driver may be gone before us, and took everything with it.
   if (status == CUDA_SUCCESS || status == CUDA_ERROR_DEINITIALIZED) return Done{};
   const char* name = nullptr;
   if (driver_->cuGetErrorName(static_cast<CUresult>(status), &name) != CUDA_SUCCESS || name == nullptr)
     name = "?";
-  const ErrorCode code = status == CUDA_ERROR_OUT_OF_MEMORY ? ErrorCode::out_of_memory : ErrorCode::device;
+  const bool takes = std::find(std::begin(takes_memory), std::end(takes_memory),
+                               std::string_view(function)) != std::end(takes_memory);
+  const ErrorCode code =
+      takes && status == CUDA_ERROR_OUT_OF_MEMORY ? ErrorCode::out_of_memory : ErrorCode::device;
   return Error{code, fmt::format("{} failed: {} ({})", function, name, status), status};
 }
 

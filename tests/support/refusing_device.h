@@ -23,7 +23,7 @@ class RefusingDevice final : public Device {
 
   Result<DeviceInfo> info() override { return inner_.info(); }
   Result<std::uint64_t> free_bytes() override {
-    return refuses("free_bytes") ? error() : inner_.free_bytes();
+    return refuses("free_bytes") ? other() : inner_.free_bytes();
   }
   Result<Address> reserve(std::uint64_t bytes) override { return inner_.reserve(bytes); }
   Status release(Address base, std::uint64_t bytes) override { return inner_.release(base, bytes); }
@@ -31,7 +31,7 @@ class RefusingDevice final : public Device {
     return refuses("create") ? error() : inner_.create(bytes);
   }
   Status destroy(PhysicalHandle handle) override {
-    return refuses("destroy") ? Status(error()) : inner_.destroy(handle);
+    return refuses("destroy") ? Status(other()) : inner_.destroy(handle);
   }
   Status map(Address at, std::uint64_t bytes, PhysicalHandle handle) override {
     return refuses("map") ? Status(error()) : inner_.map(at, bytes, handle);
@@ -40,7 +40,7 @@ class RefusingDevice final : public Device {
     return refuses("set_access") ? Status(error()) : inner_.set_access(at, bytes);
   }
   Status unmap(Address at, std::uint64_t bytes) override {
-    return refuses("unmap") ? Status(error()) : inner_.unmap(at, bytes);
+    return refuses("unmap") ? Status(other()) : inner_.unmap(at, bytes);
   }
   Result<std::byte*> host_allocate(std::uint64_t bytes) override {
     return refuses("host_allocate") ? error() : inner_.host_allocate(bytes);
@@ -55,37 +55,37 @@ class RefusingDevice final : public Device {
   Result<StreamHandle> create_stream() override { return inner_.create_stream(); }
   Status destroy_stream(StreamHandle stream) override { return inner_.destroy_stream(stream); }
   Result<EventHandle> create_event() override {
-    return refuses("create_event") ? error() : inner_.create_event();
+    return refuses("create_event") ? other() : inner_.create_event();
   }
   Result<EventHandle> create_timing_event() override { return inner_.create_timing_event(); }
   Result<double> elapsed_us(EventHandle from, EventHandle to) override { return inner_.elapsed_us(from, to); }
   Status destroy_event(EventHandle event) override { return inner_.destroy_event(event); }
   Status record(EventHandle event, StreamHandle stream) override {
-    return refuses("record") ? Status(error()) : inner_.record(event, stream);
+    return refuses("record") ? Status(other()) : inner_.record(event, stream);
   }
   Status wait(StreamHandle stream, EventHandle event) override {
-    return refuses("wait") ? Status(error()) : inner_.wait(stream, event);
+    return refuses("wait") ? Status(other()) : inner_.wait(stream, event);
   }
   Result<bool> finished(EventHandle event) override {
-    return refuses("finished") ? error() : inner_.finished(event);
+    return refuses("finished") ? other() : inner_.finished(event);
   }
   Status synchronize(EventHandle event) override {
-    return refuses("synchronize") ? Status(error()) : inner_.synchronize(event);
+    return refuses("synchronize") ? Status(other()) : inner_.synchronize(event);
   }
   Status synchronize_all() override {
-    return refuses("synchronize_all") ? Status(error()) : inner_.synchronize_all();
+    return refuses("synchronize_all") ? Status(other()) : inner_.synchronize_all();
   }
   Result<bool> capturing(StreamHandle stream) override {
-    return refuses("capturing") ? error() : inner_.capturing(stream);
+    return refuses("capturing") ? other() : inner_.capturing(stream);
   }
   Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override {
-    return refuses("copy_out") ? Status(error()) : inner_.copy_out(to, from, bytes, stream);
+    return refuses("copy_out") ? Status(other()) : inner_.copy_out(to, from, bytes, stream);
   }
   Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) override {
-    return refuses("copy_in") ? Status(error()) : inner_.copy_in(to, from, bytes, stream);
+    return refuses("copy_in") ? Status(other()) : inner_.copy_in(to, from, bytes, stream);
   }
   Status digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) override {
-    return refuses("digest") ? Status(error()) : inner_.digest(from, bytes, result, stream);
+    return refuses("digest") ? Status(other()) : inner_.digest(from, bytes, result, stream);
   }
 
  private:
@@ -97,7 +97,9 @@ class RefusingDevice final : public Device {
     if (struck_ == nullptr) struck_ = method;
     return true;
   }
+  // Of calls that take memory, and of others: want of memory is no answer of theirs (core/device.h).
   Error error() const { return {refused_.code, "refused for a test", 999}; }
+  Error other() const { return {ErrorCode::device, "refused for a test", 999}; }
 
   Device& inner_;
   const RefusedCall refused_;
