@@ -19,6 +19,7 @@ Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(
     return;
   }
   number = ++m->statistics.api_calls;
+  ++m->statistics.calls[name];
   began = m->scheduler.now;
   noted = activity_feed().wants(activity_calls);
   m->scheduler.now += m->model().api + (cost != nullptr ? m->model().*cost : 0);
@@ -35,7 +36,10 @@ Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(
     }
   }
   if (status == CUDA_SUCCESS && !m->captures.admit(name)) status = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  if (m->failure.strikes(name)) status = CUDA_ERROR_UNKNOWN;
+  if (!m->failure.strikes(name, number)) return;
+  const bool stays = m->failure.code() == CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (stays) m->break_down(lock);
+  if (!stays || (needs & even_after_error) == 0) status = m->failure.code();
 }
 
 Call::~Call() {

@@ -1,14 +1,33 @@
 #include "softgpu/driver/failure.h"
 
+#include <execinfo.h>
+
 #include <charconv>
 
 namespace softgpu {
+namespace {
+
+std::optional<CUresult> code_named(std::string_view name) {
+  if (name == "UNKNOWN") return CUDA_ERROR_UNKNOWN;
+  if (name == "OUT_OF_MEMORY") return CUDA_ERROR_OUT_OF_MEMORY;
+  if (name == "ILLEGAL_ADDRESS") return CUDA_ERROR_ILLEGAL_ADDRESS;
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::optional<Failure> Failure::parse(std::string_view text) {
-  const std::size_t colon = text.find(':');
-  if (colon == std::string_view::npos || !text.starts_with("cu")) return std::nullopt;
   Failure failure;
+  if (const std::size_t equals = text.find('='); equals != std::string_view::npos) {
+    const auto code = code_named(text.substr(equals + 1));
+    if (!code) return std::nullopt;
+    failure.code_ = *code;
+    text = text.substr(0, equals);
+  }
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
   failure.function_ = text.substr(0, colon);
+  if (failure.function_ != "*" && !failure.function_.starts_with("cu")) return std::nullopt;
   std::string_view number = text.substr(colon + 1);
   failure.stays_ = number.ends_with('+');
   if (failure.stays_) number.remove_suffix(1);
@@ -18,9 +37,13 @@ std::optional<Failure> Failure::parse(std::string_view text) {
   return failure;
 }
 
-bool Failure::strikes(std::string_view function) {
-  if (left_ == 0 || function != function_ || --left_ > 0) return false;
+bool Failure::counts_down(const char* function, std::uint64_t number) {
+  if ((function_ != "*" && function_ != function) || --left_ > 0) return false;
   if (stays_) left_ = 1;
+  if (++times_ > 1) return true;
+  void* frames[64];
+  const int depth = backtrace(frames, 64);
+  first_ = {function, number, std::vector<void*>(frames, frames + depth)};
   return true;
 }
 

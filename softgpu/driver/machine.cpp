@@ -108,6 +108,11 @@ void Machine::destroy_context(Lock& lock, Context* context, const char* name, st
   if (primary == context) primary = nullptr;
 }
 
+void Machine::break_down(Lock& lock) {
+  violations.stick();
+  scheduler.settle(lock);
+}
+
 Machine* machine() {
   return the_machine;
 }
@@ -131,8 +136,7 @@ CUresult start_machine() {
   const char* const planned = std::getenv("SOFTGPU_FAIL");
   if (good && planned != nullptr && *planned != '\0') {
     failure = Failure::parse(planned);
-    error =
-        fmt::format("softgpu: SOFTGPU_FAIL='{}': accepted are FUNCTION:N and FUNCTION:N+, N from 1", planned);
+    error = fmt::format("softgpu: SOFTGPU_FAIL='{}': accepted: {}", planned, Failure::accepted());
     good = failure.has_value();
   }
   if (!good) {

@@ -47,6 +47,8 @@ struct Machine {
   bool has(CUdevice device) const { return device >= 0 && device < choice.devices; }
   // Waits for its work and frees what it holds.
   void destroy_context(Lock& lock, Context* context, const char* name, std::uint64_t call);
+  // From here on every call fails that fails after a violation; what was submitted does not run.
+  void break_down(Lock& lock);
 
   Choice choice;
   Cost cost;

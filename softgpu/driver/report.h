@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "softgpu/driver/clock.h"
@@ -25,6 +26,7 @@ struct Violation {
 
 struct Statistics {
   std::uint64_t api_calls = 0, kernels = 0, vmm_calls = 0;
+  std::unordered_map<const char*, std::uint64_t> calls;  // by function; one name may be there twice
   std::uint64_t indirect_touches =
       0;  // ranges that kernels touched without a parameter that points into them
   std::uint64_t copies_in = 0, bytes_in = 0;    // host to device
@@ -37,6 +39,8 @@ class Violations {
   // Prints one line to stderr and keeps it. `fatal`: every later call fails.
   void add(const Violation& violation, bool fatal);
   bool sticky() const { return sticky_; }
+  // Every later call fails, though nothing was done wrong.
+  void stick() { sticky_ = true; }
   const std::vector<Violation>& all() const { return all_; }
 
  private:

@@ -1,3 +1,6 @@
+#include <dlfcn.h>
+
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "softgpu/driver/machine.h"
@@ -23,6 +26,34 @@ ordered_json violation(const Violation& v) {
   return j;
 }
 
+ordered_json calls(const Statistics& statistics) {
+  std::map<std::string, std::uint64_t> by_name;
+  for (const auto& [name, count] : statistics.calls) by_name[name] += count;
+  return by_name;
+}
+
+// Who made the call, in terms that outlive the process: libraries, and offsets of return addresses in them.
+ordered_json callers(const std::vector<void*>& stack) {
+  Dl_info ours = {}, frame = {};
+  dladdr(reinterpret_cast<const void*>(&report_json), &ours);
+  ordered_json j = ordered_json::array();
+  for (void* const address : stack) {
+    if (dladdr(address, &frame) == 0 || frame.dli_fbase == ours.dli_fbase) continue;
+    const auto offset = static_cast<char*>(address) - static_cast<char*>(frame.dli_fbase);
+    j.push_back({{"library", frame.dli_fname}, {"offset", offset}});
+  }
+  return j;
+}
+
+ordered_json failed(const Failure& failure) {
+  if (failure.times() == 0) return nullptr;
+  const Failure::Struck& first = failure.first();
+  return {{"function", first.function},
+          {"call", first.call},
+          {"times", failure.times()},
+          {"callers", callers(first.stack)}};
+}
+
 }  // namespace
 
 std::string report_json(const Machine& m) {
@@ -35,6 +66,8 @@ std::string report_json(const Machine& m) {
                  {"peak_host_bytes", m.host.peak()},
                  {"virtual_ns", m.scheduler.now},
                  {"api_calls", s.api_calls},
+                 {"calls", calls(s)},
+                 {"failed", failed(m.failure)},
                  {"kernels", s.kernels},
                  {"indirect_touches", s.indirect_touches},
                  {"landed_accesses", m.checker.landed_accesses()},
