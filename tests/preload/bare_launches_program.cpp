@@ -16,62 +16,12 @@
 #include <thread>
 #include <vector>
 
+#include "elementwise.h"
 #include "ok.h"
-#include "softgpu/image.h"
 
 namespace {
 
-using softgpu::Footprint;
-using softgpu::TouchKind;
-
-constexpr const char* fill_name =
-    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_";
-constexpr const char* add_name =
-    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_";
-constexpr const char* clamp_name =
-    "_ZN2at6native29vectorized_elementwise_kernelILi4EZZZNS0_49_GLOBAL__N__d2ba64fb_16_TensorCompare_cu_"
-    "71e06f4e19launch_clamp_scalarERNS_18TensorIteratorBaseEN3c106ScalarES6_NS0_6detail11ClampLimitsEENKUlvE_"
-    "clEvENKUlvE5_clEvEUlfE_St5arrayIPcLm2EEEEviT0_T1_";
-constexpr const char* threshold_name =
-    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_13BinaryFunctorIfffZNS0_67_GLOBAL__N__06c19b41_28_"
-    "ActivationThresholdKernel_cu_ef1a7132_1580621threshold_kernel_implIfEEvRNS_18TensorIteratorBaseET_S7_"
-    "EUlffE_EESt5arrayIPcLm3EEEEviT0_T1_";
-
-template <class T>
-T parameter(const void* const* all, int which) {
-  T value;
-  std::memcpy(&value, all[which], sizeof value);
-  return value;
-}
-template <int Count>
-std::array<float*, Count> arrays(const void* const* p) {
-  return parameter<std::array<float*, Count>>(p, 2);
-}
-
-// (int count, functor, std::array<char*, Count>): one output, then inputs.
-template <int Count>
-void touch_all(const void* const* p, Footprint& out) {
-  const auto bytes = parameter<std::uint32_t>(p, 0) * sizeof(float);
-  for (int i = 0; i < Count; ++i)
-    out.touches.push_back({reinterpret_cast<std::uint64_t>(arrays<Count>(p)[i]), bytes,
-                           i == 0 ? TouchKind::write : TouchKind::read});
-  out.bytes = static_cast<double>(Count * bytes);
-}
-void run_fill(const void* const* p) {
-  for (int i = 0; i < parameter<int>(p, 0); ++i) arrays<1>(p)[0][i] = parameter<float>(p, 1);
-}
-void run_add(const void* const* p) {
-  const auto [out, a, b] = arrays<3>(p);
-  for (int i = 0; i < parameter<int>(p, 0); ++i) out[i] = a[i] + parameter<float>(p, 1) * b[i];
-}
-void run_clamp(const void* const* p) {
-  const auto [out, in] = arrays<2>(p);
-  for (int i = 0; i < parameter<int>(p, 0); ++i) out[i] = in[i] > 0 ? in[i] : 0;
-}
-void run_threshold(const void* const* p) {
-  const auto [out, x, gradient] = arrays<3>(p);
-  for (int i = 0; i < parameter<int>(p, 0); ++i) out[i] = x[i] > 0 ? gradient[i] : 0;
-}
+using namespace test_kernels;
 
 // through_table(table, count): table[0][i] += table[1][i], by addresses that no parameter shows.
 struct Table {
@@ -101,29 +51,14 @@ void write_table(const void* const* p) {
   *parameter<Table*>(p, 0) = {parameter<float*>(p, 1), parameter<const float*>(p, 2)};
 }
 
-// through_mask(~to, ~from, count): to[i] += from[i], by words in which nobody sees addresses.
-float* unmasked(const void* const* p, int which) {
-  return reinterpret_cast<float*>(~parameter<std::uint64_t>(p, which));
-}
-void touch_masked(const void* const* p, Footprint& out) {
-  const auto bytes = parameter<std::uint64_t>(p, 2) * sizeof(float);
-  out.touches.push_back({~parameter<std::uint64_t>(p, 0), bytes, TouchKind::read_write});
-  out.touches.push_back({~parameter<std::uint64_t>(p, 1), bytes, TouchKind::read});
-  out.bytes = static_cast<double>(3 * bytes);
-}
-void run_masked(const void* const* p) {
-  for (std::uint64_t i = 0; i < parameter<std::uint64_t>(p, 2); ++i) unmasked(p, 0)[i] += unmasked(p, 1)[i];
-}
-
 // A kernel that a rule knows: its operands begin where its pointers point.
 constexpr const char* ruled_write_name = "_ZN2at4cuda6detail11write_tableEPPfS2_S2_";
 
-constexpr std::uint32_t one[] = {4, 4, 8}, two[] = {4, 24, 16}, three[] = {4, 4, 24}, binary[] = {4, 16, 24},
-                        table_params[] = {8, 8}, three_words[] = {8, 8, 8};
-constexpr softgpu::KernelEntry entries[] = {{fill_name, one, 3, touch_all<1>, run_fill},
-                                            {add_name, three, 3, touch_all<3>, run_add},
-                                            {clamp_name, two, 3, touch_all<2>, run_clamp},
-                                            {threshold_name, binary, 3, touch_all<3>, run_threshold},
+constexpr std::uint32_t table_params[] = {8, 8};
+constexpr softgpu::KernelEntry entries[] = {{fill_name, one_array, 3, touch_all<1>, run_fill},
+                                            {add_name, three_arrays, 3, touch_all<3>, run_add},
+                                            {clamp_name, two_arrays, 3, touch_all<2>, run_clamp},
+                                            {threshold_name, binary_arrays, 3, touch_all<3>, run_threshold},
                                             {"through_table", table_params, 2, touch_table, run_table},
                                             {"write_table", three_words, 3, touch_written, write_table},
                                             {ruled_write_name, three_words, 3, touch_written, write_table},
@@ -202,14 +137,6 @@ std::uint64_t hash_of(const float* memory) {
   for (const unsigned char byte : host) hash = (hash ^ byte) * 1099511628211U;
   return hash;
 }
-
-struct Clamp {
-  double low = 0, high = 0;
-  std::uint64_t limits = 1;
-};
-struct Threshold {
-  double threshold, value;
-};
 
 // Each layer adds its weights and cuts off what is negative; the weights get a little of their gradient. The
 // step's number is among the scalars, as seeds and rates are.

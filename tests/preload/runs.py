@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,19 @@ class Run:
         return [line for line in self.err.splitlines() if line.startswith("pooch: ")]
 
 
+def finished(command, environment, timeout):
+    """The command's end, as subprocess.run has it; past the time limit nothing that it started goes on."""
+    child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             start_new_session=True)
+    try:
+        out, err = child.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+        raise
+    return subprocess.CompletedProcess(command, child.returncode, out, err)
+
+
 def run(device, command, *options, env=None, timeout=300, ahead=None):
     """`pooch run --device DEVICE OPTIONS -- COMMAND`; the trainer's losses come along where it is the command.
 
@@ -53,8 +67,7 @@ def run(device, command, *options, env=None, timeout=300, ahead=None):
         environment.update({"POOCH_POLICY": "demand"} | (env or {}), SOFTGPU_REPORT=str(files["device"]))
         if environment["POOCH_POLICY"] == "":
             del environment["POOCH_POLICY"]
-        done = subprocess.run([str(POOCH), "run", "--device", device, *options, "--", *command], env=environment,
-                              capture_output=True, text=True, timeout=timeout)
+        done = finished([str(POOCH), "run", "--device", device, *options, "--", *command], environment, timeout)
         text = {name: path.read_text() if path.exists() else "" for name, path in files.items()}
     return Run(done.returncode, done.stdout, done.stderr, json.loads(text["summary"] or "null"),
                json.loads(text["device"] or "null"), text["losses"].splitlines(),

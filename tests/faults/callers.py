@@ -1,0 +1,42 @@
+"""Who made a driver call: the program, or pooch on its own account?
+
+The software GPU knows nothing of pooch: its report names libraries and offsets of return addresses. A call that pooch
+hands on for the program comes from the wrapper of the same function, one of its own from somewhere else.
+"""
+import functools
+import pathlib
+import re
+import subprocess
+
+
+@functools.cache
+def place(library, offset):
+    """The functions at a return address, the innermost of inlined ones first: "name at file:line"."""
+    found = subprocess.run(["addr2line", "-Cfpi", "-e", library, hex(offset - 1)], capture_output=True, text=True,
+                           check=True).stdout
+    return [re.sub(r"^ *\(inlined by\) ", "", line) for line in found.splitlines()]
+
+
+def is_pooch(caller):
+    return pathlib.Path(caller["library"]).name.startswith("libpooch.so")
+
+
+def own(failed):
+    """Did pooch make this call of its own accord? `failed` is that part of the software GPU's report."""
+    callers = failed["callers"]
+    if not callers or not is_pooch(callers[0]):
+        return False
+    return not re.search(rf"\b{failed['function']}\b", " ".join(place(callers[0]["library"], callers[0]["offset"])))
+
+
+def stack(failed, depth=6):
+    """Functions of pooch's on the way to the call, short: for whoever looks for the cause."""
+    names = []
+    for caller in failed["callers"]:
+        if not is_pooch(caller):
+            break
+        for line in place(caller["library"], caller["offset"]):
+            name, _, at = line.partition(" at ")
+            name = re.sub(r"\(.*", "", name.replace("(anonymous namespace)::", "")).replace("pooch::", "")
+            names.append(f"{name} {at.split(' ')[0].rsplit('/', 1)[-1]}")
+    return names[:depth]

@@ -1,0 +1,65 @@
+"""The programs of the campaign: what is run under which settings, and what it gives where nothing fails."""
+import dataclasses
+import shutil
+import tempfile
+
+from runs import BUILD, TRAIN, run
+
+PROGRAM = BUILD / "tests/faults/faults_program"
+SMALL = "soft:v100-pcie3:compute:memory=96MiB"
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    name: str
+    what: str
+    command: tuple
+    device: str
+    cap: int  # MiB
+    host: int  # MiB
+    env: dict
+    expects: str  # figure of the summary that tells that the run is what its name says
+    plans: bool = False
+
+    def run(self, timeout=120, plans=None, **env):
+        """`plans`: a folder of plans made before, which is left as it is."""
+        with tempfile.TemporaryDirectory() as folder:
+            settings = {**self.env, **env, "TMPDIR": folder}
+            if self.plans:
+                settings |= {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": f"{folder}/plans"}
+                if plans is not None:
+                    shutil.copytree(plans, f"{folder}/plans")
+            return run(self.device, self.command, "--memory", f"{self.cap}MiB", "--host-memory", f"{self.host}MiB",
+                       env=settings, timeout=timeout)
+
+    def plain(self):
+        return run(self.device, self.command, "--no-pooch")
+
+    def bits(self, done):
+        """What is compared, line by line."""
+        return done.losses + done.weights if self.command[0] == TRAIN else done.out.splitlines()
+
+
+def small(name, what, scenario, cap, expects, host=48, device=SMALL, **env):
+    return Program(name, what, (PROGRAM, scenario), device, cap, host, {"POOCH_POLICY": "demand", **env}, expects,
+                   plans="POOCH_BACKING" in env)
+
+
+def digits(name, what, backing):
+    return Program(name, what, (TRAIN, "--network", "digits", "--iterations", "6"), "soft:v100-pcie3:compute", 64, 512,
+                   {"POOCH_POLICY": "hybrid", "POOCH_BACKING": backing}, "planned_iterations", plans=True)
+
+
+PROGRAMS = {each.name: each for each in (
+    small("demand", "sets, copies, kernels on demand", "memory", 16, "evictions"),
+    small("remap", "training under a plan, by remapping", "train", 26, "planned_iterations", host=320,
+          POOCH_POLICY="hybrid", POOCH_BACKING="remap"),
+    small("alias", "training under a plan, by aliases", "train", 26, "planned_iterations", host=320,
+          POOCH_POLICY="hybrid", POOCH_BACKING="alias"),
+    small("landing", "kernels that nobody foresees, and landing", "unforeseen", 14, "landings", host=320,
+          device=SMALL + ":host_handles=on"),
+    small("graphs", "captured graphs", "graphs", 14, "pinned_allocations"),
+    small("threads", "8 threads", "threads", 16, "vmm_calls"),
+    digits("digits-remap", "the digits network under a plan, by remapping", "remap"),
+    digits("digits-alias", "the same by aliases", "alias"),
+)}
