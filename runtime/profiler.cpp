@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/log.h"
 #include "runtime/like_ops.h"
@@ -34,25 +35,33 @@ bool Profiler::describing() const {
   return known == known_.end() || known->second.described < most_described;
 }
 
-void Profiler::begin(StreamHandle stream) {
-  if (timer_ && !timer_->begin(next_op_, stream)) failed_ = true;
+std::uint64_t Profiler::begin(StreamHandle stream) {
+  const std::uint64_t number = next_op_++;
+  if (const auto begun = timer_->begin(number, stream); !begun) fail(begun.error());
+  targets_.push_back({false, 0, false, true});
+  ++pending_;
+  ++under_way_;
+  return number;
 }
 
-void Profiler::end(StreamHandle stream, const tracker::Op& op, bool disturbed) {
-  if (!timer_) return;
-  if (!timer_->end(next_op_, stream)) failed_ = true;
-  Target target{false, 0, disturbed, true};
+void Profiler::end(std::uint64_t number, StreamHandle stream, const tracker::Op& op, bool disturbed) {
+  if (!timer_) return;  // all measuring has ended
+  if (const auto ended = timer_->end(number, stream); !ended) fail(ended.error());
+  --under_way_;
+  Target& target = targets_[number - (next_op_ - targets_.size())];
   if (op.step)
-    target = {true, tracker_.steps(), disturbed, true};
+    target = {true, tracker_.steps(), disturbed, true, true};
   else if (is_host_copy(op.description.kind))
-    target.index = tracker_.host_copies();
+    target = {false, tracker_.host_copies(), disturbed, true, true};
   else
-    target.pending = false;  // a trial
+    target.pending = false, --pending_;  // a trial
   if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
   if (early_ && target.step && !running_) early_->steps.resize(target.index - early_->start + 1);
-  pending_ += target.pending;
-  targets_.push_back(target);
-  ++next_op_;
+}
+
+// No more is measured, so what is not known well enough by now gets no plan.
+void Profiler::fail(const Error& why) {
+  if (!std::exchange(failed_, true)) log::warn("ops cannot be timed: {}", why.message);
 }
 
 void Profiler::launched() {
@@ -67,7 +76,7 @@ void Profiler::launched() {
     decide_early();
   else if (where->start == tracker_.steps())
     decide(where->start);
-  if (timer_ && !timing_ && (drained() || passed())) {
+  if (timer_ && !timing_ && under_way_ == 0 && (drained() || passed())) {
     end_timer();
     fill_in();
   }
@@ -141,8 +150,7 @@ bool Profiler::open_timer() {
   if (timer_) return true;
   auto opened = cupti::open_op_timer(device_, *choice_);
   if (!opened) {
-    log::warn("ops cannot be timed: {}", opened.error().message);
-    failed_ = true;
+    fail(opened.error());
     return false;
   }
   timer_ = std::move(*opened);
@@ -264,7 +272,7 @@ TimedOp* Profiler::find(const Target& target) {
 
 void Profiler::collect() {
   times_.clear();
-  if (!timer_->collect(times_)) failed_ = true;
+  if (const auto collected = timer_->collect(times_); !collected) fail(collected.error());
   assign(times_);
 }
 
@@ -272,7 +280,7 @@ void Profiler::assign(const std::vector<cupti::OpTime>& times) {
   for (const cupti::OpTime& time : times) {
     if (time.op < next_op_ - targets_.size()) continue;
     Target& target = targets_[time.op - (next_op_ - targets_.size())];
-    if (!target.pending) continue;
+    if (!target.pending || !target.launched) continue;
     if (TimedOp* const sample = find(target)) *sample = {time.start_us, time.end_us, target.disturbed};
     target.pending = false;
     --pending_;

@@ -43,10 +43,12 @@ class Profiler {
   bool describing() const;
   // Does a timer still hold times, or wait for some?
   bool measuring() const { return timer_ != nullptr; }
-  void begin(StreamHandle stream);
+  // Around the launch of an op. Returns its number, for end(): where the launch blocks, other threads' ops
+  // come in between.
+  std::uint64_t begin(StreamHandle stream);
   // `disturbed`: pooch moved memory or waited for the op, so idle time before it says nothing about the
   // program.
-  void end(StreamHandle stream, const tracker::Op& op, bool disturbed);
+  void end(std::uint64_t number, StreamHandle stream, const tracker::Op& op, bool disturbed);
   // An op has been launched and tracked.
   void launched();
   // Before the program destroys it.
@@ -66,7 +68,8 @@ class Profiler {
     bool step;
     std::uint64_t index;  // of the step, or of the host copy
     bool disturbed;
-    bool pending;  // its time has not come yet
+    bool pending;           // its time has not come yet
+    bool launched = false;  // until then nothing but `pending` is known
   };
   // One timed iteration.
   struct Timed {
@@ -113,6 +116,7 @@ class Profiler {
   void mark();
   bool mark(StreamHandle stream);
   void drop_marks();
+  void fail(const Error& why);
   void end_timer();
   void fill_in();
   PhaseProfile profile_of(const Known& known, const tracker::Phase& phase) const;
@@ -127,6 +131,7 @@ class Profiler {
   std::uint64_t next_op_ = 0;
   std::deque<Target> targets_;         // of the timer's latest op numbers, up to next_op_
   std::size_t pending_ = 0;            // of those
+  std::size_t under_way_ = 0;          // of those: begun, not ended
   std::vector<StreamHandle> streams_;  // that they are in
   std::vector<EventHandle> marks_;     // behind them, not yet seen to be finished
   bool marked_ = false;

@@ -239,14 +239,13 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   }
   if (position && s.executor->wants_copy(*position) && call.keep != nullptr && !s.uses_pinned(w.op))
     s.executor->keep(*position, call, w.op, (*call.keep)());
-  const bool timed = s.profiler.timing();
   const Trace::Number shown = s.show(call, w, stream, position);
-  if (timed) s.profiler.begin(call.stream);
+  const auto timed = s.profiler.timing() ? std::optional(s.profiler.begin(call.stream)) : std::nullopt;
   const int status = s.launch(call, w, launch, lock);
   if (s.trace) s.trace->end(shown);
   const std::uint64_t moves = s.device.counters().moves();
   const bool disturbed = std::exchange(s.moves_at_launch, moves) != moves;  // since the op before
-  if (timed) s.profiler.end(call.stream, w.op, disturbed);
+  if (timed) s.profiler.end(*timed, call.stream, w.op, disturbed);
   s.note_use(w, stream, status == 0);
   if (call.unforeseen) s.landing->launched(stream);
   if (status != 0) return status;
