@@ -11,6 +11,7 @@ namespace pooch::runtime {
 
 Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known,
                        double out_us_per_byte, std::unique_lock<std::mutex>& lock) {
+  const Turn turn(*this, lock);
   auto script = Script::compile(plan, known, out_us_per_byte);
   if (!script) return script.error();
   Adopted adopted{std::make_unique<const Script>(std::move(*script)),
@@ -64,8 +65,9 @@ void Executor::enter(const tracker::Iterations::Where& where, const Script& scri
   parts_.order.set_eager(true);
   if (!alias_.built()) parts_.pool.use_units();
   script_ = &script;
+  ++changes_;
   start_ = start;
-  position_ = 0;
+  position_ = static_cast<std::int32_t>(parts_.tracker.steps() - start);
   next_action_ = 0;
   next_replay_ = 0;
   dropped_ = 0;
@@ -124,6 +126,7 @@ Status Executor::leave(std::unique_lock<std::mutex>& lock) {
 void Executor::stop_following() {
   counts_.unplanned = parts_.placement.fallbacks() - fallbacks_before_;
   script_ = nullptr;
+  ++changes_;
   waits_.end();
   parts_.verification.end();
   nvtx_iterations_.end();
@@ -156,11 +159,27 @@ std::optional<PlanPace> Executor::pace() {
 
 // --- ops
 
-Result<std::optional<std::int32_t>> Executor::before(const tracker::Op& op, StreamHandle stream,
-                                                     std::unique_lock<std::mutex>& lock) {
+Result<Executor::Readied> Executor::before(const tracker::Op& op, StreamHandle stream,
+                                           std::unique_lock<std::mutex>& lock) {
+  Readied readied;
+  if (!scripts_.empty()) {
+    const Turn turn(*this, lock);
+    const auto position = lead_up_to(op, stream, lock);
+    if (!position) return position.error();
+    readied.position = *position;
+  }
+  readied.ops = parts_.tracker.ops();
+  readied.changes = changes_;
+  return readied;
+}
+
+bool Executor::overtaken(const Readied& readied) const {
+  return !scripts_.empty() && (readied.ops != parts_.tracker.ops() || readied.changes != changes_);
+}
+
+Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, StreamHandle stream,
+                                                         std::unique_lock<std::mutex>& lock) {
   using Position = std::optional<std::int32_t>;
-  if (scripts_.empty()) return Position{};
-  const Turn turn(*this, lock);
   if (const auto compared = settle_comparisons(lock); !compared) return compared.error();
   if (!op.step) {
     if (dropped_ > 0 && touches_dropped(op.operands))
@@ -190,6 +209,11 @@ Result<std::optional<std::int32_t>> Executor::before(const tracker::Op& op, Stre
     if (parts_.tracker.steps() != steps) continue;
     if (script_ == nullptr) enter(*where, *wanted, stream);
     const auto position = static_cast<std::int32_t>(parts_.tracker.steps() - start_);
+    if (position > position_ + 1) {
+      // An op came in between while another one blocked: nothing was done ahead of it.
+      if (const auto left = leave(lock); !left) return left.error();
+      continue;
+    }
     const tracker::StepIndex now = parts_.tracker.steps();
     if (const auto acted = act_before(position, op, stream, lock); !acted) return acted.error();
     if (parts_.tracker.steps() != now || script_ != wanted) continue;
@@ -362,6 +386,11 @@ Status Executor::drop(std::uint32_t map) {
   Bound& bound = maps_[map];
   if (bound.range == nullptr) return Done{};
   if (bound.range->pinned) return Done{};  // something unseen may have changed it since
+  // A call that blocks may be reading it in another thread. What makes a map again may pass through other
+  // content.
+  if (std::any_of(bound.range->chunks.begin(), bound.range->chunks.end(),
+                  [](const Chunk& chunk) { return chunk.pins > 0; }))
+    return Done{};
   if (refused(map) || !can_be_made_again(script_->maps()[map])) return evict(map);
   if (const auto noted =
           parts_.verification.dropping(map, script_->names()[map], *bound.range, extents_made(map));
@@ -370,7 +399,7 @@ Status Executor::drop(std::uint32_t map) {
   bound.dropped = true;
   ++dropped_;
   for (Chunk& chunk : bound.range->chunks) {
-    if (chunk.state != ChunkState::resident || chunk.pins > 0 || chunk.occupied == 0) continue;
+    if (chunk.state != ChunkState::resident || chunk.occupied == 0) continue;
     if (!chunk.frames.empty()) {
       parts_.residency.drop_host_copy(chunk);
       chunk.expendable = true;

@@ -93,11 +93,17 @@ class Executor {
   // Is a layout of any use, as far as is known?
   bool may_alias() const;
 
-  // An op is about to be launched in `stream`: does what comes before it. Its position where a plan is
-  // followed. May release `lock` and take it again. Error: content that the op may need cannot be made again;
-  // the op must not run.
-  Result<std::optional<std::int32_t>> before(const tracker::Op& op, StreamHandle stream,
-                                             std::unique_lock<std::mutex>& lock);
+  // What was done ahead of an op, and at which state of things.
+  struct Readied {
+    std::optional<std::int32_t> position;  // where a plan is followed
+    std::uint64_t ops = 0, changes = 0;
+  };
+  // An op is about to be launched in `stream`: does what comes before it. May release `lock` and take it
+  // again. Error: content that the op may need cannot be made again; the op must not run.
+  Result<Readied> before(const tracker::Op& op, StreamHandle stream, std::unique_lock<std::mutex>& lock);
+  // Whoever released the lock since may have let in other ops. Then the op has another position, or the plan
+  // has dropped what it needs: before() has to be asked again.
+  bool overtaken(const Readied& readied) const;
   // Will the plan replay the op at this position?
   bool wants_copy(std::int32_t position) const { return script_ != nullptr && script_->keeps(position); }
   void keep(std::int32_t position, const Call& call, const tracker::Op& op, std::unique_ptr<Replay> replay);
@@ -180,6 +186,8 @@ class Executor {
   void finish();
   void stop_following();
 
+  Result<std::optional<std::int32_t>> lead_up_to(const tracker::Op& op, StreamHandle stream,
+                                                 std::unique_lock<std::mutex>& lock);
   Status act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream,
                     std::unique_lock<std::mutex>& lock);
   Status evict(std::uint32_t map);
@@ -248,7 +256,8 @@ class Executor {
   std::vector<ChunkUse> uses_;  // reused storage
   std::vector<tracker::Operand> moved_;
   std::vector<Address> addresses_;
-  bool taken_ = false;  // the turn
+  std::uint64_t changes_ = 0;  // plans begun or left, layouts made
+  bool taken_ = false;         // the turn
   std::condition_variable taken_back_;
   Trace* trace_ = nullptr;
   nvtx::Iterations nvtx_iterations_;

@@ -67,6 +67,7 @@ Status Executor::build_alias(std::unique_lock<std::mutex>& lock) {
   if (!built)
     if (const auto closed = close_slots(); !closed) return closed;
   if (built) {
+    ++changes_;
     for (const auto& [phase, adopted] : scripts_) clock_.forget(phase);
     log::info("alias mode: {} chunks in {} pieces of memory", alias_.chunks(), alias_.frames());
     return Done{};

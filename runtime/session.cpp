@@ -209,13 +209,17 @@ Status Session::Impl::make_ready(const Call& call, Work& w, StreamIndex stream,
   unforeseen_ops += call.unforeseen ? 1 : 0;
   if (call.unforeseen || tables_missed)
     if (const auto expected = expect_unforeseen(lock); !expected) return expected;
-  const auto found = executor->before(w.op, call.stream, lock);
-  if (!found) return found.error();
-  position = *found;
-  w.uses.clear();
-  if (w.op.managed)
-    if (const auto placed = placement->place(call.function, w.op.operands, w.uses, lock); !placed)
-      return placed;
+  Executor::Readied readied;
+  do {
+    const auto found = executor->before(w.op, call.stream, lock);
+    if (!found) return found.error();
+    readied = *found;
+    w.uses.clear();
+    if (w.op.managed)
+      if (const auto placed = placement->place(call.function, w.op.operands, w.uses, lock); !placed)
+        return placed;
+  } while (executor->overtaken(readied));
+  position = readied.position;
   if (const auto there = Residency::has_content(w.uses, /*remaking=*/false); !there) return there;
   if (const auto ordered = order_stream(w.uses, stream); !ordered) return ordered;
   return call.unforeseen ? landing->enter(stream) : Status(Done{});
@@ -237,7 +241,9 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
     lock.unlock();
     return s.refuse(call.function, ready.error(), refusal);
   }
-  if (position && s.executor->wants_copy(*position) && call.keep != nullptr && !s.uses_pinned(w.op))
+  // While a call blocks, another op may take its position.
+  if (position && s.executor->wants_copy(*position) && call.keep != nullptr && !call.blocks &&
+      !s.uses_pinned(w.op))
     s.executor->keep(*position, call, w.op, (*call.keep)());
   const Trace::Number shown = s.show(call, w, stream, position);
   const auto timed = s.profiler.timing() ? std::optional(s.profiler.begin(call.stream)) : std::nullopt;

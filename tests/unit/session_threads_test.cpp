@@ -1,99 +1,53 @@
 // Threads that meet in one session while one of them waits: what a plan did for one's op must not serve
 // another's.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include <array>
-#include <functional>
-#include <utility>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "core/profile.h"
+#include "runtime/executor.h"
+#include "runtime/profiler.h"
 #include "runtime/session.h"
-#include "tests/support/lazy_device.h"
+#include "tests/support/ladder.h"
 #include "tests/support/program.h"
 
 namespace pooch::runtime {
 namespace {
 
-constexpr int refused = 2;
+using test::OpenDevice;
+using Ladder = test::Ladder<Session>;
 
-using OpenDevice = test::LazyDevice;
-
-// A loop of eight maps. The first two are made by twins, calls of which nothing but their place tells which
-// is which.
-class Ladder {
+// Starts the work in another thread when the device is first waited for, and lets it go on for a while.
+class Meeting {
  public:
-  static constexpr std::uint64_t bytes = 4 * MiB;
-  static constexpr int maps = 8;
-
-  Ladder(OpenDevice& device, Session& session) : device_(device), session_(session) {
-    for (Address& map : maps_) map = *session.allocate(bytes, StreamHandle::legacy);
-    weights_ = *session.allocate(bytes, StreamHandle::legacy);
-    sum_ = *session.allocate(bytes, StreamHandle::legacy);
-    call("fill", OpKind::set, {{weights_, bytes, Effect::overwrite}});
-    call("fill", OpKind::set, {{sum_, bytes, Effect::overwrite}});
-  }
-
-  void twin(int map) {
-    call("twin", OpKind::conv_forward,
-         {{weights_, bytes, Effect::read}, {maps_[map], bytes, Effect::overwrite}});
-  }
-  void rest() {
-    for (int map = 2; map < maps; ++map)
-      call("forward", OpKind::conv_forward,
-           {{maps_[map - 1], bytes, Effect::read},
-            {maps_[map - 2], bytes, Effect::read},
-            {maps_[map], bytes, Effect::overwrite}});
-    for (int map = maps; map-- > 0;)
-      call("backward", OpKind::conv_backward_filter,
-           {{maps_[map], bytes, Effect::read}, {sum_, bytes, Effect::read_write}});
-    call("update", OpKind::blas, {{sum_, bytes, Effect::read}, {weights_, bytes, Effect::read_write}});
-  }
-  // A copy to the host. Others may work `meanwhile`.
-  void look_at(int map, const std::function<void()>& meanwhile = {}) {
-    const Access whole{maps_[map], bytes, Effect::read};
-    const auto copy = [&] {
-      if (meanwhile) meanwhile();
-      return 0;
+  Meeting(OpenDevice& device, std::function<void()> work) : device_(device) {
+    device_.while_waiting = [this, work = std::move(work)] {
+      if (met_.exchange(true)) return;
+      other_ = std::async(std::launch::async, work);
+      came_through_ = other_.wait_for(std::chrono::milliseconds(200)) == std::future_status::ready;
     };
-    EXPECT_EQ(session_.submit({"look", OpKind::copy_out, StreamHandle::legacy, {&whole, 1}, /*blocks=*/true},
-                              copy, refused),
-              0);
   }
+  // Was the device waited for? Then the other thread has ended.
+  bool end() {
+    if (met_) other_.get();
+    device_.while_waiting = nullptr;
+    return met_;
+  }
+  bool came_through() const { return came_through_; }  // while this thread waited
 
  private:
-  static constexpr std::uint64_t words = bytes / MiB;
-
-  std::uint64_t* word(Address at, std::uint64_t i) {
-    return reinterpret_cast<std::uint64_t*>(device_.translate(at + i * MiB, sizeof(std::uint64_t)));
-  }
-  // The last operand is computed from all that are read.
-  void call(const char* function, OpKind kind, std::vector<Access> accesses) {
-    const bool adds = accesses.back().effect == Effect::read_write;
-    const auto work = [this, adds](std::span<const Address> at, StreamHandle stream) {
-      device_.launch(stream, [this, adds, all = std::vector(at.begin(), at.end())] {
-        for (std::uint64_t i = 0; i < words; ++i) {
-          std::uint64_t sum = i + 1;
-          for (std::size_t o = 0; o + 1 < all.size(); ++o)
-            if (const auto* const w = word(all[o], i)) sum = sum * 37 + *w;
-          if (auto* const w = word(all.back(), i)) *w = adds ? *w * 41 + sum : sum;
-        }
-      });
-    };
-    const Call made{function, kind, StreamHandle::legacy, accesses};
-    std::vector<Address> at;
-    for (const Access& access : accesses) at.push_back(access.address);
-    const auto launch = [&] {
-      work(at, StreamHandle::legacy);
-      return 0;
-    };
-    EXPECT_EQ(session_.submit(made, launch, refused), 0);
-  }
-
   OpenDevice& device_;
-  Session& session_;
-  std::array<Address, maps> maps_;
-  Address weights_, sum_;
+  std::atomic<bool> met_{false};
+  std::future<void> other_;
+  bool came_through_ = false;
 };
 
 std::unique_ptr<Session> open(OpenDevice& device, const Config& config) {
@@ -115,6 +69,199 @@ TEST(SessionThreads, OpsAreTimedWhileACopyBlocksAnotherThread) {
   const Profile profile = session->profile();
   ASSERT_EQ(profile.phases.size(), 1u);
   EXPECT_EQ(profile.phases[0].measured, 3u);
+}
+
+// Made by a session that has all the memory.
+struct InCore {
+  std::filesystem::path plan;
+  std::uint64_t result = 0;
+
+  explicit InCore(int iterations) {
+    OpenDevice device(512 * MiB);
+    const auto session = open(device, test::session_config("64MiB", "256MiB"));
+    Ladder ladder(device, *session);
+    for (int iteration = 0; iteration < iterations; ++iteration) ladder.iterate();
+    result = ladder.result();
+    const Profile profile = session->profile();
+    EXPECT_EQ(profile.phases.size(), 1u);
+    plan = std::filesystem::temp_directory_path() / ("threads-" + std::to_string(getpid()) + ".json");
+    std::ofstream(plan) << to_json(test::drop_twins(profile.phases.at(0)));
+  }
+  ~InCore() { std::filesystem::remove(plan); }
+};
+
+TEST(SessionThreads, AnOpThatIsOvertakenWhileItWaitsIsNotKeptForAnothersPosition) {
+  constexpr int iterations = 16;
+  const InCore in_core(iterations);
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    OpenDevice device(512 * MiB, seed);
+    Config config = test::session_config("16MiB", "256MiB");
+    config.plan_file = in_core.plan;
+    config.verify = Verify::off;
+    const auto session = open(device, config);
+    Ladder ladder(device, *session);
+    for (int iteration = 0; iteration < iterations - 4; ++iteration) ladder.iterate();
+    const Summary before = session->summary();
+    EXPECT_GT(before.replays, 4u);
+    int overtook = 0;
+    for (int iteration = iterations - 4; iteration < iterations; ++iteration) {
+      // The second twin's memory is away, the first one's is there.
+      ladder.look_at(6);
+      ladder.look_at(0);
+      Meeting meeting(device, [&] { ladder.twin(0); });
+      ladder.twin(1);
+      if (!meeting.end()) ladder.twin(0);
+      overtook += meeting.came_through();
+      ladder.rest();
+    }
+    EXPECT_GT(overtook, 0) << "seed " << seed;
+    EXPECT_EQ(ladder.result(), in_core.result) << "seed " << seed;
+    EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
+    const Summary after = session->summary();
+    EXPECT_EQ(after.plans_left, before.plans_left) << "seed " << seed;
+    EXPECT_EQ(after.planned_iterations, before.planned_iterations + 4) << "seed " << seed;
+  }
+}
+
+// A session's stages around an executor, for plans to be adopted at any moment.
+class Stages {
+ public:
+  explicit Stages(OpenDevice& device, std::uint64_t cap)
+      : device_(device),
+        limits_{cap, 256 * MiB},
+        order_(device),
+        pool_(device, cap),
+        host_(device, order_, limits_.host_budget),
+        temporaries_(Address{std::uint64_t{1} << 46}, 64 * MiB),
+        residency_(device, order_, pool_, host_, *device.create_stream(), *device.create_stream()),
+        demand_(device, order_, pool_, host_, residency_, Policy::demand),
+        departures_(device, order_, pool_, residency_),
+        placement_(limits_, pool_, residency_, departures_, demand_),
+        verification_(Verify::off, limits_.host_budget,
+                      {device, order_, residency_, host_, placement_, temporaries_}),
+        executor_({order_, pool_, residency_, departures_, placement_, temporaries_, tracker_, device,
+                   verification_}) {}
+
+  std::optional<Address> allocate(std::uint64_t bytes, StreamHandle /*stream*/) {
+    const Address at{(std::uint64_t{1} << 45) + 16 * MiB * allocated_++};
+    const AllocationId id = tracker_.allocated(at, bytes, true, true).id;
+    tracker_.set_backing(at, &residency_.open(at, bytes, id, bytes));
+    return at;
+  }
+  int submit(const Call& call, FunctionRef<int()> launch, int refused) {
+    std::unique_lock lock(mutex_);
+    tracker::Op op;
+    tracker_.resolve(call, op);
+    std::vector<ChunkUse> uses;
+    Executor::Readied readied;
+    do {
+      const auto before = executor_.before(op, call.stream, lock);
+      if (!before || !placement_.place(call.function, op.operands, uses, lock)) return refused;
+      readied = *before;
+    } while (executor_.overtaken(readied));
+    const StreamIndex stream = order_.index(call.stream);
+    for (const ChunkUse& use : uses) EXPECT_TRUE(order_.follow(stream, use.chunk->before));
+    if (readied.position && executor_.wants_copy(*readied.position) && call.keep != nullptr)
+      executor_.keep(*readied.position, call, op, (*call.keep)());
+    if (launch() != 0) return refused;
+    tracker_.launched(op);
+    residency_.used(uses, *order_.launched(stream), placement_.clock());
+    for (const ChunkUse& use : uses)
+      if (use.changes) use.chunk->live = true;
+    if (readied.position) {
+      EXPECT_TRUE(executor_.after(*readied.position, op));
+    }
+    return 0;
+  }
+  void free(Address at) {
+    std::unique_lock lock(mutex_);
+    Range& range = *residency_.find(at);
+    EXPECT_TRUE(executor_.freeing(range, tracker_.allocations().starting_at(at)->id, lock));
+    residency_.close(range, {});
+    EXPECT_TRUE(executor_.freed(range));
+    tracker_.freed(at);
+  }
+  // A plan for the latest iteration's phase.
+  void adopt() {
+    std::unique_lock lock(mutex_);
+    for (const tracker::Iteration& iteration : tracker_.take_completed()) {
+      phase_ = iteration.phase;
+      known_.profile =
+          tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end, known_.operands);
+      known_.profile.id = phase_id(tracker_.iterations().phase(phase_));
+    }
+    const auto adopted = executor_.adopt(phase_, test::drop_twins(known_.profile), known_, 0, lock);
+    EXPECT_TRUE(adopted) << adopted.error().message;
+  }
+  ExecutorCounts counts() const { return executor_.counts(); }
+
+ private:
+  OpenDevice& device_;
+  Limits limits_;
+  StreamOrder order_;
+  HandlePool pool_;
+  HostArena host_;
+  AddressSpace temporaries_;
+  Residency residency_;
+  Demand demand_;
+  Departures departures_;
+  Placement placement_;
+  Verification verification_;
+  tracker::Tracker tracker_;
+  Executor executor_;
+  std::mutex mutex_;
+  std::uint64_t allocated_ = 0;
+  tracker::PhaseIndex phase_{};
+  KnownPhase known_;
+};
+
+TEST(SessionThreads, APlanIsReplacedWhileAnotherThreadGoesOn) {
+  for (unsigned seed = 0; seed < 2; ++seed) {
+    std::uint64_t results[2];
+    for (const bool short_of_memory : {false, true}) {
+      OpenDevice device(512 * MiB, seed);
+      Stages stages(device, short_of_memory ? 16 * MiB : 64 * MiB);
+      test::Ladder<Stages> ladder(device, stages);
+      const StreamHandle copies = *device.create_stream();
+      const auto iterate = [&] {
+        ladder.twin(0);
+        ladder.cousin(1);
+        ladder.rest();
+      };
+      for (int iteration = 0; iteration < 3; ++iteration) iterate();
+      stages.adopt();
+      iterate();
+      EXPECT_EQ(stages.counts().planned_iterations, 1u);
+      EXPECT_EQ(stages.counts().replays, 2u);
+      ladder.twin(0);
+      ladder.cousin(1);
+      ladder.forward();
+      for (int map = ladder.maps; map-- > 2;) ladder.backward(map);
+      ladder.result();
+      const Address batch = *stages.allocate(ladder.bytes, copies);
+      device.block(copies);
+      ladder.send(batch, copies);
+      stages.free(batch);
+      // The first two maps are gone, and memory comes free soon. The plan is left, so they are made again;
+      // the next op would have them too, and finds the memory free before this thread has noticed.
+      Meeting meeting(device, [&] {
+        device.unblock(copies);
+        device.drain();
+        ladder.backward(1);
+      });
+      stages.adopt();
+      EXPECT_EQ(meeting.end(), short_of_memory);
+      device.unblock(copies);
+      if (!short_of_memory) ladder.backward(1);
+      ladder.backward(0);
+      ladder.update();
+      iterate();
+      results[short_of_memory] = ladder.result();
+      EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
+      EXPECT_EQ(stages.counts().replays, 6u);
+    }
+    EXPECT_EQ(results[0], results[1]) << "seed " << seed;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,196 @@
+// A program for tests of what threads do to each other under a plan, and the device that lets them meet.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/call.h"
+#include "core/plan.h"
+#include "core/profile.h"
+#include "tests/support/lazy_device.h"
+
+namespace pooch::test {
+
+// Other threads get their chance wherever the host waits for an event: the session's lock is free then.
+class OpenDevice : public test::LazyDevice {
+ public:
+  using LazyDevice::LazyDevice;
+  std::function<void()> while_waiting;
+
+  Status synchronize(EventHandle event) override {
+    if (while_waiting) while_waiting();
+    return LazyDevice::synchronize(event);
+  }
+};
+
+struct Rungs {
+  static constexpr std::uint64_t bytes = 4 * MiB;
+  static constexpr int maps = 8;
+};
+
+// A loop of eight maps. The first two are made by twins, calls of which nothing but their place tells which
+// is which.
+template <class Session>
+class Ladder : public Rungs {
+ public:
+  Ladder(OpenDevice& device, Session& session) : device_(device), session_(session) {
+    for (Address& map : maps_) map = *session.allocate(bytes, StreamHandle::legacy);
+    weights_ = *session.allocate(bytes, StreamHandle::legacy);
+    sum_ = *session.allocate(bytes, StreamHandle::legacy);
+    call("fill", OpKind::set, {{weights_, bytes, Effect::overwrite}});
+    call("fill", OpKind::set, {{sum_, bytes, Effect::overwrite}});
+  }
+
+  void twin(int map) {
+    call("twin", OpKind::conv_forward,
+         {{weights_, bytes, Effect::read}, {maps_[map], bytes, Effect::overwrite}});
+  }
+  void cousin(int map) {
+    call("cousin", OpKind::conv_forward,
+         {{weights_, bytes, Effect::read}, {maps_[map], bytes, Effect::overwrite}});
+  }
+  void forward() {
+    for (int map = 2; map < maps; ++map)
+      call("forward", OpKind::conv_forward,
+           {{maps_[map - 1], bytes, Effect::read},
+            {maps_[map - 2], bytes, Effect::read},
+            {maps_[map], bytes, Effect::overwrite}});
+  }
+  void backward(int map) {
+    call("backward", OpKind::conv_backward_filter,
+         {{maps_[map], bytes, Effect::read}, {sum_, bytes, Effect::read_write}});
+  }
+  void update() {
+    call("update", OpKind::blas, {{sum_, bytes, Effect::read}, {weights_, bytes, Effect::read_write}});
+  }
+  void rest() {
+    forward();
+    for (int map = maps; map-- > 0;) backward(map);
+    update();
+  }
+  void iterate() {
+    twin(0);
+    twin(1);
+    rest();
+  }
+  // A copy to the host. Others may work `meanwhile`.
+  void look_at(int map, const std::function<void()>& meanwhile = {}) {
+    const Access whole{maps_[map], bytes, Effect::read};
+    const auto copy = [&] {
+      if (meanwhile) meanwhile();
+      return 0;
+    };
+    EXPECT_EQ(session_.submit({"look", OpKind::copy_out, StreamHandle::legacy, {&whole, 1}, /*blocks=*/true},
+                              copy, 2),
+              0);
+  }
+  // A copy from the host.
+  void send(Address to, StreamHandle stream) {
+    call("send", OpKind::copy_in, {{to, bytes, Effect::overwrite}}, stream);
+  }
+  std::uint64_t result() {
+    const Access whole{weights_, bytes, Effect::read};
+    std::uint64_t found = 0;
+    const auto copy = [&] {
+      device_.drain();
+      for (std::uint64_t i = 0; i < words; ++i) found = found * 31 + *word(weights_, i);
+      return 0;
+    };
+    EXPECT_EQ(session_.submit(
+                  {"result", OpKind::copy_out, StreamHandle::legacy, {&whole, 1}, /*blocks=*/true}, copy, 2),
+              0);
+    return found;
+  }
+
+ private:
+  static constexpr std::uint64_t words = bytes / MiB;
+
+  class Again : public Replay {
+   public:
+    explicit Again(std::function<void(std::span<const Address>, StreamHandle)> work)
+        : work_(std::move(work)) {}
+    Status run(std::span<const Address> operands, StreamHandle stream) override {
+      work_(operands, stream);
+      return Done{};
+    }
+
+   private:
+    std::function<void(std::span<const Address>, StreamHandle)> work_;
+  };
+
+  std::uint64_t* word(Address at, std::uint64_t i) {
+    return reinterpret_cast<std::uint64_t*>(device_.translate(at + i * MiB, sizeof(std::uint64_t)));
+  }
+  // The last operand is computed from all that are read.
+  void call(std::string_view function, OpKind kind, std::vector<Access> accesses,
+            StreamHandle stream = StreamHandle::legacy) {
+    const bool adds = accesses.back().effect == Effect::read_write;
+    const auto work = [this, adds, salt = function.size()](std::span<const Address> at, StreamHandle in) {
+      device_.launch(in, [this, adds, salt, all = std::vector(at.begin(), at.end())] {
+        for (std::uint64_t i = 0; i < words; ++i) {
+          std::uint64_t sum = i + salt;
+          for (std::size_t o = 0; o + 1 < all.size(); ++o)
+            if (const auto* const w = word(all[o], i)) sum = sum * 37 + *w;
+          if (auto* const w = word(all.back(), i)) *w = adds ? *w * 41 + sum : sum;
+        }
+      });
+    };
+    const auto keep = [&]() -> std::unique_ptr<Replay> { return std::make_unique<Again>(work); };
+    const FunctionRef<std::unique_ptr<Replay>()> keeps = keep;
+    Call made{function, kind, stream, accesses};
+    if (!adds) made.keep = &keeps;
+    std::vector<Address> at;
+    for (const Access& access : accesses) at.push_back(access.address);
+    const auto launch = [&] {
+      work(at, stream);
+      return 0;
+    };
+    EXPECT_EQ(session_.submit(made, launch, 2), 0);
+  }
+
+  OpenDevice& device_;
+  Session& session_;
+  std::array<Address, maps> maps_;
+  Address weights_, sum_;
+};
+
+// A plan that drops what the twins made, and makes it again.
+inline Plan drop_twins(const PhaseProfile& phase) {
+  Plan plan;
+  plan.phase = phase.id;
+  plan.structure = structure_of(phase);
+  plan.device = "lazy";
+  plan.policy = "test";
+  plan.backing = Backing::remap;
+  for (std::uint32_t map = 0; map < 2; ++map) {
+    const auto position = static_cast<std::int32_t>(map);
+    PlanMap dropped{map,
+                    "map " + std::to_string(map),
+                    0,
+                    Rungs::bytes,
+                    MapClass::recompute,
+                    0,
+                    {position},
+                    "",
+                    0,
+                    MapClass::keep,
+                    {}};
+    for (const ProfileVersion& version : phase.versions)
+      if (version.producer == position) dropped.buffer = version.buffer;
+    plan.maps.push_back(std::move(dropped));
+    plan.after[position + 2].push_back({PlanAction::Kind::drop, map});
+    plan.before[2 * Rungs::maps - 2].push_back({PlanAction::Kind::replay, 1 - map});
+  }
+  return plan;
+}
+
+}  // namespace pooch::test
