@@ -39,7 +39,10 @@ Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(
   if (!m->failure.strikes(name, number)) return;
   const bool stays = m->failure.code() == CUDA_ERROR_ILLEGAL_ADDRESS;
   if (stays) m->break_down(lock);
-  if (!stays || (needs & even_after_error) == 0) status = m->failure.code();
+  if (stays && (needs & even_after_error) != 0)
+    m->failure.succeeds();
+  else
+    status = m->failure.code();
 }
 
 Call::~Call() {

@@ -43,7 +43,7 @@ bool Failure::counts_down(const char* function, std::uint64_t number) {
   if (++times_ > 1) return true;
   void* frames[64];
   const int depth = backtrace(frames, 64);
-  first_ = {function, number, std::vector<void*>(frames, frames + depth)};
+  first_ = {function, number, true, std::vector<void*>(frames, frames + depth)};
   return true;
 }
 

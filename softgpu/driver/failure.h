@@ -26,10 +26,14 @@ class Failure {
   // CUDA_ERROR_ILLEGAL_ADDRESS stays as it does on silicon: every later call fails with it.
   CUresult code() const { return code_; }
 
+  // The call that fails breaks the context, which it does not need itself: it succeeds.
+  void succeeds() { first_.told = false; }
+
   // The first call that failed so, and who made it: return addresses, the innermost first.
   struct Struck {
     const char* function = nullptr;  // null: none did
     std::uint64_t call = 0;
+    bool told = true;  // the call itself returned the error
     std::vector<void*> stack;
   };
   const Struck& first() const { return first_; }

@@ -51,6 +51,7 @@ ordered_json failed(const Failure& failure) {
   return {{"function", first.function},
           {"call", first.call},
           {"times", failure.times()},
+          {"told", first.told},
           {"callers", callers(first.stack)}};
 }
 

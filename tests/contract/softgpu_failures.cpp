@@ -97,6 +97,7 @@ TEST(SoftgpuFailures, TheReportSaysWhatWasCalledAndWhoMadeTheCallThatFailed) {
   EXPECT_EQ(failed.at("function"), "cuMemsetD32_v2");
   EXPECT_EQ(failed.at("call"), 6);
   EXPECT_EQ(failed.at("times"), 2);
+  EXPECT_EQ(failed.at("told"), true);
   EXPECT_NE(failed.at("callers").at(0).at("library").get<std::string>().find("softgpu_test"),
             std::string::npos);
   std::remove(path.c_str());
