@@ -14,6 +14,7 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "core/log.h"
 #include "core/per_thread.h"
 #include "interpose/call_builder.h"
 #include "interpose/driver_api.h"
@@ -54,12 +55,20 @@ struct Launch {
 };
 
 // Parameters of one kernel, asked for one by one until the driver has no more.
-template <class Get, class Kernel>
-std::vector<ParamLayout> ask_params(Get* get, Kernel kernel) {
+struct Params {
   std::vector<ParamLayout> all;
-  if (get == nullptr) return all;
-  for (ParamLayout one; get(kernel, all.size(), &one.offset, &one.bytes) == CUDA_SUCCESS;) all.push_back(one);
-  return all;
+  CUresult ended_by = CUDA_ERROR_INVALID_VALUE;  // which is how the driver says that these were all
+
+  bool complete() const { return ended_by == CUDA_ERROR_INVALID_VALUE; }
+};
+template <class Get, class Kernel>
+Params ask_params(Get* get, Kernel kernel) {
+  Params asked;
+  if (get == nullptr) return asked;
+  for (ParamLayout one;
+       (asked.ended_by = get(kernel, asked.all.size(), &one.offset, &one.bytes)) == CUDA_SUCCESS;)
+    asked.all.push_back(one);
+  return asked;
 }
 
 template <class Get, class Kernel>
@@ -68,17 +77,26 @@ const char* ask_name(Get* get, Kernel kernel) {
   return get != nullptr && get(&name, kernel) == CUDA_SUCCESS ? name : nullptr;
 }
 
-// cuLaunchKernel takes a CUfunction or a CUkernel; each query understands one of them. No parameters at all
-// and "do not know" look the same, and mean the same here: nothing to scan.
-std::shared_ptr<const KernelFacts> ask_driver(const Scope& scope, CUfunction function) {
+// cuLaunchKernel takes a CUfunction or a CUkernel; each query understands one of them. A driver without the
+// queries says nothing, and there is nothing to scan. Error: one that has them does not answer.
+Result<std::shared_ptr<const KernelFacts>> ask_driver(const Scope& scope, CUfunction function) {
   const auto kernel = reinterpret_cast<CUkernel>(function);
-  auto params = ask_params(real_cuFuncGetParamInfo.get_if_present(scope), function);
-  const bool is_function = !params.empty();
-  if (!is_function) params = ask_params(real_cuKernelGetParamInfo.get_if_present(scope), kernel);
-  const bool is_kernel = !is_function && !params.empty();
+  Params params = ask_params(real_cuFuncGetParamInfo.get_if_present(scope), function);
+  const bool is_function = !params.all.empty();
+  bool complete = params.complete();
+  if (!is_function) {
+    params = ask_params(real_cuKernelGetParamInfo.get_if_present(scope), kernel);
+    complete = params.complete() || (complete && params.all.empty());
+  }
+  if (!complete)
+    return Error{ErrorCode::device,
+                 fmt::format("the driver does not say what a kernel's parameters are ({})",
+                             static_cast<int>(params.ended_by)),
+                 params.ended_by};
+  const bool is_kernel = !is_function && !params.all.empty();
   const char* name = is_kernel ? nullptr : ask_name(real_cuFuncGetName.get_if_present(scope), function);
   if (name == nullptr && !is_function) name = ask_name(real_cuKernelGetName.get_if_present(scope), kernel);
-  return std::make_shared<const KernelFacts>(name, std::move(params));
+  return std::make_shared<const KernelFacts>(name, std::move(params.all));
 }
 
 // By handle; emptied when code is unloaded, since a handle may then come to mean another kernel.
@@ -88,14 +106,15 @@ std::map<CUfunction, std::shared_ptr<const KernelFacts>>& kernels() {
   return *all;
 }
 
-std::shared_ptr<const KernelFacts> facts_of(const Scope& scope, CUfunction function) {
+Result<std::shared_ptr<const KernelFacts>> facts_of(const Scope& scope, CUfunction function) {
   {
     const std::shared_lock lock(kernels_mutex);
     if (const auto found = kernels().find(function); found != kernels().end()) return found->second;
   }
   auto asked = ask_driver(scope, function);
+  if (!asked) return asked;
   const std::unique_lock lock(kernels_mutex);
-  return kernels().emplace(function, std::move(asked)).first->second;
+  return kernels().emplace(function, std::move(*asked)).first->second;
 }
 
 void forget_kernels() {
@@ -157,7 +176,12 @@ template <class RealCall>
 [[gnu::noinline]] CUresult launch_bare(const Scope& scope, const Launch& launch, const RealCall& real) {
   runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
   if (session == nullptr) return real();
-  const auto facts = facts_of(scope, launch.shape.function);
+  const auto asked = facts_of(scope, launch.shape.function);
+  if (!asked) {
+    log::error("{}: {}", launch.function, asked.error().message);
+    return to_cuda(asked.error());
+  }
+  const KernelFacts* const facts = asked->get();
   const auto buffer = launch.extra != nullptr ? buffer_of(launch.extra) : std::span<const std::byte>();
   const bool by_buffer = launch.params == nullptr && !buffer.empty();
   // A buffer that no rule understands, or that ends too early, is looked at as a whole.

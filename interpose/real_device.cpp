@@ -132,22 +132,18 @@ class PreferredNode {
 };
 
 // While some stream is captured, a thread may not call what might wait for the device unless it says that it
-// knows better. What this one does concerns streams that are not captured.
-class BesideCaptures {
- public:
-  explicit BesideCaptures(const DriverTable& driver) : driver_(driver), needed_(any_capture()) { exchange(); }
-  ~BesideCaptures() { exchange(); }
-  BesideCaptures(const BesideCaptures&) = delete;
-  BesideCaptures& operator=(const BesideCaptures&) = delete;
-
- private:
-  void exchange() {
-    if (needed_) (void)driver_.cuThreadExchangeStreamCaptureMode(&mode_);
-  }
-  const DriverTable& driver_;
-  const bool needed_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
+// knows better. What this one does concerns streams that are not captured. Where it cannot say so it does not
+// call: that would spoil the capture.
+template <class Function>
+CUresult beside_captures(const DriverTable& driver, const Function& function) {
+  if (!any_capture()) return function();
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (const CUresult said = driver.cuThreadExchangeStreamCaptureMode(&mode); said != CUDA_SUCCESS)
+    return said;
+  const CUresult status = function();
+  (void)driver.cuThreadExchangeStreamCaptureMode(&mode);
+  return status;
+}
 
 // Page-locked memory of all devices.
 struct HostMemory {
@@ -240,9 +236,10 @@ static CUresult ask_twice(Ask&& ask) {
 }
 
 // Calls a function of the table and turns its status into ours.
-#define POOCH_CALL_ONCE(function, ...) (BesideCaptures(*driver_), driver_->function(__VA_ARGS__))
-#define POOCH_CALL(function, ...) \
-  check(ask_twice([&] { return POOCH_CALL_ONCE(function, __VA_ARGS__); }), #function)
+#define POOCH_CALL(function, ...)                                                                           \
+  check(                                                                                                    \
+      ask_twice([&] { return beside_captures(*driver_, [&] { return driver_->function(__VA_ARGS__); }); }), \
+      #function)
 
 Result<std::uint64_t> RealDevice::free_bytes() {
   std::size_t free = 0, total = 0;
@@ -412,8 +409,8 @@ Status RealDevice::wait(StreamHandle stream, EventHandle event) {
 }
 
 Result<bool> RealDevice::finished(EventHandle event) {
-  const BesideCaptures beside(*driver_);
-  const CUresult status = ask_twice([&] { return driver_->cuEventQuery(vendor(event)); });
+  const CUresult status = ask_twice(
+      [&] { return beside_captures(*driver_, [&] { return driver_->cuEventQuery(vendor(event)); }); });
   if (status == CUDA_ERROR_NOT_READY) return false;
   if (Status s = check(status, "cuEventQuery"); !s) return s.error();
   return true;
