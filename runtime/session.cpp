@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/host_heap.h"
 #include "core/log.h"
 #include "runtime/session_impl.h"
 
@@ -226,6 +227,7 @@ Status Session::Impl::make_ready(const Call& call, Work& w, StreamIndex stream,
 }
 
 int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal) {
+  if (host_heap_spent()) return refusal.out_of_memory;
   Impl& s = *impl_;
   const ThreadsWork work;
   Work& w = *work;

@@ -1,6 +1,7 @@
 // Allocations: the program's own and those that the driver serves, counted against the cap.
 #include <algorithm>
 
+#include "core/host_heap.h"
 #include "core/log.h"
 #include "runtime/session_impl.h"
 
@@ -27,6 +28,7 @@ Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
 }
 
 Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandle> stream, void* origin) {
+  if (host_heap_spent()) return Error{ErrorCode::out_of_memory, "the host has no memory left"};
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
   const std::uint64_t rounded = round_up(bytes, page);
