@@ -24,9 +24,13 @@ def is_pooch(caller):
 def own(failed):
     """Did pooch make this call of its own accord? `failed` is that part of the software GPU's report."""
     callers = failed["callers"]
+    if not failed["told"]:
+        return False  # it succeeded, and the next call says that the context is broken
     if not callers or not is_pooch(callers[0]):
         return False
-    return not re.search(rf"\b{failed['function']}\b", " ".join(place(callers[0]["library"], callers[0]["offset"])))
+    nearest = " ".join(place(callers[0]["library"], callers[0]["offset"]))
+    # A wrapper, or what its call goes through where the compiler leaves no frame of the wrapper's own.
+    return not re.search(rf"\b{failed['function']}\b|^pooch::(FunctionRef|runtime::Session::(submit|Impl::launch))", nearest)
 
 
 def stack(failed, depth=6):

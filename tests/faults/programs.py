@@ -21,16 +21,16 @@ class Program:
     expects: str  # figure of the summary that tells that the run is what its name says
     plans: bool = False
 
-    def run(self, timeout=120, plans=None, **env):
-        """`plans`: a folder of plans made before, which is left as it is."""
+    def run(self, plans=None, inside=(), timeout=120, ahead=None, **env):
+        """`plans`: a folder of plans made before, which is left as it is. `inside`: a command that runs this one."""
         with tempfile.TemporaryDirectory() as folder:
-            settings = {**self.env, **env, "TMPDIR": folder}
+            settings = {**self.env, "TMPDIR": folder}
             if self.plans:
                 settings |= {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": f"{folder}/plans"}
                 if plans is not None:
                     shutil.copytree(plans, f"{folder}/plans")
-            return run(self.device, self.command, "--memory", f"{self.cap}MiB", "--host-memory", f"{self.host}MiB",
-                       env=settings, timeout=timeout)
+            return run(self.device, [*inside, *self.command], "--memory", f"{self.cap}MiB", "--host-memory",
+                       f"{self.host}MiB", env=settings | env, timeout=timeout, ahead=ahead)
 
     def plain(self):
         return run(self.device, self.command, "--no-pooch")

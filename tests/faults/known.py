@@ -1,0 +1,48 @@
+"""Faults that once gave what must not be, each by its name.
+
+usage: known.py BUILD_FOLDER
+"""
+import pathlib
+import sys
+import types
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "preload"))
+# pylint: disable=wrong-import-position
+import faults
+from programs import PROGRAMS
+
+
+class Known(unittest.TestCase):
+    def struck(self, name, kind="UNKNOWN", **settings):
+        program = PROGRAMS[name]
+        reference = types.SimpleNamespace(program=program, bits=program.bits(program.plain()))
+        done = program.run(**settings)
+        if "SOFTGPU_FAIL" in settings:
+            self.assertIsNotNone(done.device["failed"], "the fault did not strike")
+        return faults.verdict(reference, done, kind, own=True), done
+
+    def test_a_launch_whose_parameters_the_driver_does_not_tell_fails(self):
+        for number in (1, 2, 6):
+            verdict, done = self.struck("demand", SOFTGPU_FAIL=f"cuKernelGetParamInfo:{number}=OUT_OF_MEMORY")
+            self.assertEqual(verdict, "clean", done.err)
+            self.assertIn("cuLaunchKernel: the driver does not say what a kernel's parameters are", done.err)
+
+    def test_a_capture_is_not_spoilt_by_a_mode_that_cannot_be_changed(self):
+        verdict, done = self.struck("graphs", SOFTGPU_FAIL="cuThreadExchangeStreamCaptureMode:1")
+        self.assertNotIn("CUDA_ERROR_STREAM_CAPTURE", done.err)
+        self.assertIn(verdict, ("same", "clean", "noisy"), done.err)
+
+    def test_an_allocation_of_pooch_that_fails_is_had_from_the_reserve(self):
+        for number in (1, 50, 400):
+            verdict, done = self.struck("demand", "MALLOC", ahead=faults.FAILING_MALLOC, FAULTS_MALLOC=str(number))
+            self.assertEqual(verdict, "same", done.err)
+            self.assertEqual(done.err.count("the host has no memory left; going on with a small reserve"), 1)
+
+    def test_where_the_host_has_no_memory_for_long_calls_are_refused(self):
+        verdict, done = self.struck("remap", "MALLOC", ahead=faults.FAILING_MALLOC, FAULTS_MALLOC="1+")
+        self.assertIn(verdict, faults.GOOD, done.err)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
