@@ -1,16 +1,26 @@
 #include "stopwatch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "check.h"
 
 namespace train {
+namespace {
+constexpr std::size_t most_marks = 4096;  // a long run does not grow by an event each time
+}
 
 Stopwatch::~Stopwatch() {
   for (const cudaEvent_t event : marks_) cudaEventDestroy(event);
 }
 
 void Stopwatch::start() {
+  if (marks_.size() == most_marks) {
+    check(cudaEventSynchronize(marks_.back()), "cudaEventSynchronize");
+    read_laps();
+    std::swap(marks_.front(), marks_.back());  // where the next lap begins
+    for (; marks_.size() > 1; marks_.pop_back()) cudaEventDestroy(marks_.back());
+  }
   cudaEvent_t event = nullptr;
   check(cudaEventCreate(&event), "cudaEventCreate");
   marks_.push_back(event);
@@ -22,13 +32,18 @@ void Stopwatch::lap() {
   ends_.push_back(marks_.size() - 1);
 }
 
-double Stopwatch::median_milliseconds() const {
-  std::vector<float> times;
+void Stopwatch::read_laps() {
   for (const std::size_t end : ends_) {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, marks_[end - 1], marks_[end]), "cudaEventElapsedTime");
-    times.push_back(milliseconds);
+    times_.push_back(milliseconds);
   }
+  ends_.clear();
+}
+
+double Stopwatch::median_milliseconds() {
+  read_laps();
+  std::vector<float> times = times_;
   if (times.size() > 1) times.erase(times.begin());
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());

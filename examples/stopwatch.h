@@ -20,12 +20,15 @@ class Stopwatch {
   // Ends a lap; the next one begins.
   void lap();
   // Of all laps but the first; of that one if it is the only one. The stream must have been waited for.
-  double median_milliseconds() const;
+  double median_milliseconds();
 
  private:
+  void read_laps();
+
   cudaStream_t stream_;
   std::vector<cudaEvent_t> marks_;
   std::vector<std::size_t> ends_;  // the marks that end a lap, which began at the one before
+  std::vector<float> times_;       // milliseconds of earlier laps, whose marks are gone
 };
 
 }  // namespace train
