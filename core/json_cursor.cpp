@@ -6,6 +6,8 @@
 #include <charconv>
 #include <utility>
 
+#include "core/utf8.h"
+
 namespace pooch {
 namespace {
 
@@ -19,6 +21,20 @@ bool ends_token(char c) {
 // Stands for itself in a string.
 bool is_plain(char c) {
   return static_cast<signed char>(c) >= 0x20 && c != '"' && c != '\\' && c != 0x7f;
+}
+
+// Shown in a message: cut, and without what is not printable ASCII.
+std::string shown_key(std::string_view key) {
+  constexpr std::size_t longest = 40;
+  std::string shown(key.substr(0, longest));
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return !is_plain(c) && c != '"' && c != '\\'; }, '?');
+  return key.size() > longest ? shown + "…" : shown;
+}
+
+// Of either of Unicode's two sets.
+bool is_control(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7F && code < 0xA0);
 }
 
 void put_utf8(std::string& out, std::uint32_t code) {
@@ -54,11 +70,12 @@ void JsonCursor::fail_field(std::string_view key, std::string_view what) {
 }
 
 void JsonCursor::fail_unknown(const std::vector<std::string_view>& known) {
-  std::string key(key_.substr(0, 40));
-  for (char& c : key) {
-    if (!is_plain(c)) c = '?';
-  }
-  fail(fmt::format("{}/{} is no field of it: accepted are {}", path(), key, fmt::join(known, ", ")));
+  fail(fmt::format("{}/{} is no field of it: accepted are {}", path(), shown_key(key_),
+                   fmt::join(known, ", ")));
+}
+
+void JsonCursor::reject(std::string_view why) {
+  fail(fmt::format("{} {}", path(), why));
 }
 
 void JsonCursor::refuse(std::string_view accepted) {
@@ -68,7 +85,7 @@ void JsonCursor::refuse(std::string_view accepted) {
 std::string JsonCursor::path() const {
   std::string text;
   for (const Step& step : path_)
-    text += step.key.empty() ? fmt::format("/{}", step.index) : fmt::format("/{}", step.key);
+    text += step.named ? fmt::format("/{}", shown_key(step.key)) : fmt::format("/{}", step.index);
   return text;
 }
 
@@ -129,7 +146,9 @@ bool JsonCursor::read_key() {
     fail_syntax("a key in quotes");
     return false;
   }
+  const char* const start = at_ + 1;
   if (!read_view(key_)) return false;
+  raw_key_ = {start, static_cast<std::size_t>(at_ - 1 - start)};
   skip_space();
   if (at_ < end_ && *at_ == ':') {
     ++at_;
@@ -303,7 +322,7 @@ bool JsonCursor::read_unicode(std::string& out) {
   } else if (code >= 0xDC00 && code < 0xE000) {
     good_code = false;
   }
-  if (good_code && code >= 0x20 && code != 0x7F) {
+  if (good_code && !is_control(code)) {
     put_utf8(out, code);
     return true;
   }
@@ -313,28 +332,28 @@ bool JsonCursor::read_unicode(std::string& out) {
 }
 
 bool JsonCursor::read_utf8(std::string& out) {
-  const auto byte = [&](int i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(at_[i])); };
-  const std::uint32_t lead = byte(0);
-  const int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
-  bool valid = lead >= 0xC2 && lead <= 0xF4 && end_ - at_ > more;
-  std::uint32_t code = valid ? lead & (0x3Fu >> more) : 0;
-  for (int i = 1; valid && i <= more; ++i) {
-    valid = (byte(i) & 0xC0) == 0x80;
-    code = code << 6 | (byte(i) & 0x3F);
-  }
-  // Overlong forms, halves of UTF-16 pairs, beyond Unicode.
-  constexpr std::uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-  valid = valid && code >= least[more] && code <= 0x10FFFF && (code < 0xD800 || code >= 0xE000);
-  if (!valid) {
+  const std::size_t bytes = utf8_character({at_, static_cast<std::size_t>(end_ - at_)});
+  if (bytes == 0) {
     fail_syntax("UTF-8 text without control characters");
     return false;
   }
-  out.append(at_, at_ + more + 1);
-  at_ += more + 1;
+  out.append(at_, bytes);
+  at_ += bytes;
   return true;
 }
 
 // ---- skipping
+
+bool JsonCursor::null() {
+  if (!good()) return false;
+  skip_space();
+  constexpr std::string_view word = "null";
+  const std::string_view rest(at_, static_cast<std::size_t>(end_ - at_));
+  if (!rest.starts_with(word) || (rest.size() > word.size() && !ends_token(rest[word.size()]))) return false;
+  value_ = at_;
+  at_ += word.size();
+  return true;
+}
 
 bool JsonCursor::seek(std::string_view key) {
   if (!open('{', "an object")) return false;

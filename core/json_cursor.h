@@ -38,6 +38,10 @@ class JsonCursor {
   // Calls `element()` for each element; it must read exactly one value.
   template <class Element>
   void array(Element&& element);
+  // An object whose keys are data. Calls `member(key)` for each of them, as it stands in the text; it must
+  // read exactly one value, or reject the key.
+  template <class Member>
+  void members(Member&& member);
   // A whole number from 0 to `most`.
   std::uint64_t whole(std::uint64_t most);
   template <class Integer>
@@ -52,6 +56,11 @@ class JsonCursor {
   // The same, valid until the next call.
   std::string_view word();
 
+  // Is the next value null? Reads it then.
+  bool null();
+  // Reads any value, of limited depth.
+  void skip() { skip_value(0); }
+
   // Enters the object that is the next value and stops in front of the value of `key`. False: not there.
   bool seek(std::string_view key);
   // Nothing but white space may follow.
@@ -59,11 +68,14 @@ class JsonCursor {
 
   // The value read last is not acceptable: "<path> is <value>: <accepted>".
   void refuse(std::string_view accepted);
+  // What the path leads to is not acceptable, whatever its value: "<path> <why>".
+  void reject(std::string_view why);
 
  private:
   struct Step {
-    std::string_view key;  // empty: an element of an array
+    std::string_view key;  // empty, and no `named`: an element of an array
     std::size_t index;
+    bool named = true;
   };
   static constexpr int deepest_skip = 64;
 
@@ -95,8 +107,9 @@ class JsonCursor {
   const char* begin_;
   const char* end_;
   const char* at_;
-  const char* value_;     // where the value read last starts
-  std::string_view key_;  // in the text, or in scratch_ where it has escapes
+  const char* value_;         // where the value read last starts
+  std::string_view key_;      // in the text, or in scratch_ where it has escapes
+  std::string_view raw_key_;  // the same as it stands in the text
   std::string scratch_;
   std::vector<Step> path_;
   std::string error_;
@@ -138,7 +151,7 @@ template <class Element>
 void JsonCursor::array(Element&& element) {
   if (!open('[', "a list")) return;
   const char* const start = value_;
-  path_.push_back({{}, 0});
+  path_.push_back({{}, 0, false});
   for (bool first = true; more(']', first); first = false) {
     element();
     if (!good()) return;
@@ -147,6 +160,20 @@ void JsonCursor::array(Element&& element) {
   if (!good()) return;
   path_.pop_back();
   value_ = start;
+}
+
+template <class Member>
+void JsonCursor::members(Member&& member) {
+  if (!open('{', "an object")) return;
+  const char* const start = value_;
+  for (bool first = true; more('}', first); first = false) {
+    if (!read_key()) return;
+    path_.push_back({raw_key_, 0});
+    member(raw_key_);
+    if (!good()) return;
+    path_.pop_back();
+  }
+  if (good()) value_ = start;
 }
 
 }  // namespace pooch

@@ -3,14 +3,26 @@
 #include <unistd.h>
 
 #include <fcntl.h>
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <iterator>
+
+#include "core/utf8.h"
 
 namespace pooch::log {
 namespace {
 std::atomic<LogLevel> threshold{LogLevel::warn};
 std::atomic<int> output{STDERR_FILENO};
 constexpr const char* prefixes[] = {"error: ", "warning: ", "", "debug: "};
+
+// Ends of lines and paragraphs (U+2028, U+2029), and what turns the direction of text (U+202A to U+202E,
+// U+2066 to U+2069).
+bool changes_lines(std::string_view character) {
+  return character.size() == 3 && character[0] == '\xe2' &&
+         ((character[1] == '\x80' && character[2] >= '\xa8' && character[2] <= '\xae') ||
+          (character[1] == '\x81' && character[2] >= '\xa6' && character[2] <= '\xa9'));
+}
 }  // namespace
 
 void configure(LogLevel level, const std::string& file) {
@@ -28,9 +40,32 @@ bool enabled(LogLevel level) {
   return level <= threshold.load(std::memory_order_relaxed);
 }
 
+std::string printable(std::string_view text) {
+  constexpr std::size_t longest = 16 << 10;
+  std::string shown;
+  while (!text.empty()) {
+    if (shown.size() > longest) return shown + "…";
+    std::size_t bytes = utf8_character(text);
+    const bool escaped = bytes == 0 || changes_lines(text.substr(0, bytes));
+    bytes = std::max<std::size_t>(bytes, 1);
+    for (const char c : text.substr(0, bytes)) {
+      if (!escaped) {
+        shown += c;
+      } else if (c == '\n') {
+        shown += "\\n";
+      } else {
+        fmt::format_to(std::back_inserter(shown), "\\x{:02x}", static_cast<unsigned char>(c));
+      }
+    }
+    text.remove_prefix(bytes);
+  }
+  return shown;
+}
+
 void write(LogLevel level, std::string_view message) {
   // One write call per line, so that lines of several processes do not mix.
-  const std::string line = fmt::format("pooch: {}{}\n", prefixes[static_cast<int>(level)], message);
+  const std::string line =
+      fmt::format("pooch: {}{}\n", prefixes[static_cast<int>(level)], printable(message));
   for (std::size_t done = 0; done < line.size();) {
     const ssize_t n = ::write(output, line.data() + done, line.size() - done);
     if (n <= 0) return;

@@ -14,6 +14,9 @@ namespace pooch::log {
 void configure(LogLevel level, const std::string& file);
 bool enabled(LogLevel level);
 void write(LogLevel level, std::string_view message);
+// As `write` shows it: on one line and not without end. What would move a terminal's cursor, or change how
+// text beside it reads, is escaped: messages hold names and settings that come from anywhere.
+std::string printable(std::string_view text);
 
 template <class... Args>
 void error(fmt::format_string<Args...> format, Args&&... args) {

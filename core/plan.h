@@ -80,9 +80,14 @@ struct Plan {
 };
 
 std::string to_json(const Plan& plan);
-// Error: invalid_argument with the path of the value that is wrong or missing and what it is. A plan that is
-// returned is consistent: every swapped map goes and comes back once, in that order; every recomputed one is
-// dropped once and made again afterwards; nothing else moves.
+// Error: invalid_argument with the path of the value that is wrong or missing, what it is and what is
+// accepted. A plan that is returned has passed `check`.
 Result<Plan> plan_from_json(std::string_view text);
+
+// The rules that tie a plan's parts together, whatever phase it is for. Maps: in ascending order, each with a
+// buffer of its own. Before an op maps are fetched and ops that ran earlier are replayed; after it maps
+// leave. Every swapped map goes and comes back once, in that order; every recomputed one is dropped once, and
+// each op that makes it is replayed afterwards; nothing else moves. Error: as above.
+Status check(const Plan& plan);
 
 }  // namespace pooch

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "core/profile.h"
+#include "core/utf8.h"
 
 namespace pooch {
 namespace {
@@ -17,28 +18,11 @@ void put(Text& out, std::string_view text) {
   out.append(text.data(), text.data() + text.size());
 }
 
-// How many bytes the UTF-8 character at the front has; 0: none, or a control character.
-std::size_t character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7F ? 1 : 0;
-  const std::size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < size) return 0;
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms, halves of UTF-16 pairs, beyond Unicode.
-  const unsigned second = byte(1);
-  const bool wrong = (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second >= 0xA0) ||
-                     (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second >= 0x90);
-  return wrong ? 0 : size;
-}
-
 // What no text of a profile may hold becomes '?'.
 void put_quoted(Text& out, std::string_view text) {
   out.push_back('"');
   while (!text.empty()) {
-    const std::size_t size = character(text);
+    const std::size_t size = utf8_character(text);
     if (text.front() == '"' || text.front() == '\\') out.push_back('\\');
     put(out, size == 0 ? "?" : text.substr(0, size));
     text.remove_prefix(std::max<std::size_t>(size, 1));

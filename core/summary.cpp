@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/json_cursor.h"
 
 namespace pooch {
 namespace {
@@ -59,26 +63,19 @@ void put(nlohmann::ordered_json& json, const char* key, const T& value) {
   json[key] = value;
 }
 
-bool take(const nlohmann::json& value, std::string& out) {
-  if (!value.is_string()) return false;
-  out = value.get<std::string>();
-  return true;
+void take(JsonCursor& in, std::string& out) {
+  in.text(out);
 }
 template <class Integer>
-bool take(const nlohmann::json& value, Integer& out) {
-  if (!value.is_number_unsigned()) return false;
-  out = value.get<Integer>();
-  return true;
+void take(JsonCursor& in, Integer& out) {
+  in.whole(out, static_cast<std::uint64_t>(std::numeric_limits<Integer>::max()));
 }
-bool take(const nlohmann::json& value, double& out) {
-  if (!value.is_number()) return false;
-  out = value.get<double>();
-  return true;
+void take(JsonCursor& in, double& out) {
+  out = in.real(std::numeric_limits<double>::max());
 }
 template <class T>
-bool take(const nlohmann::json& value, std::optional<T>& out) {
-  if (value.is_null()) return true;
-  return take(value, out.emplace());
+void take(JsonCursor& in, std::optional<T>& out) {
+  if (!in.null()) take(in, out.emplace());
 }
 
 }  // namespace
@@ -86,24 +83,33 @@ bool take(const nlohmann::json& value, std::optional<T>& out) {
 std::string to_json(const Summary& summary) {
   nlohmann::ordered_json json;
   each_field(summary, [&](const char* key, const auto& value) { put(json, key, value); });
-  return json.dump(2) + "\n";
+  // The driver's name for a device may be any bytes.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 Result<Summary> summary_from_json(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return Error{ErrorCode::invalid_argument, "summary: not a JSON object"};
   Summary summary;
-  std::string wrong;
-  each_field(summary, [&](const char* key, auto& value) {
-    if (!wrong.empty()) return;
-    const auto found = json.find(key);
-    if (found == json.end()) {
-      wrong = fmt::format("summary: /{} is missing", key);
-    } else if (!take(*found, value)) {
-      wrong = fmt::format("summary: /{} is {}", key, found->dump());
-    }
+  std::set<std::string_view> missing;
+  each_field(summary, [&](const char* key, const auto& /*value*/) { missing.insert(key); });
+  JsonCursor in(text);
+  in.members([&](std::string_view key) {
+    bool known = false;
+    each_field(summary, [&](const char* field, auto& value) {
+      if (key != field) return;
+      known = true;
+      if (missing.erase(key) == 0) return in.reject("appears twice");
+      take(in, value);
+    });
+    if (!known) in.skip();
   });
-  if (!wrong.empty()) return Error{ErrorCode::invalid_argument, wrong};
+  in.finish();
+  if (!in.good()) return Error{ErrorCode::invalid_argument, "summary: " + in.error()};
+  std::string_view first;
+  each_field(summary, [&](const char* key, const auto& /*value*/) {
+    if (first.empty() && missing.contains(key)) first = key;
+  });
+  if (!first.empty())
+    return Error{ErrorCode::invalid_argument, fmt::format("summary: /{} is missing", first)};
   return summary;
 }
 

@@ -71,7 +71,7 @@ constinit const std::filesystem::path* report_folder = nullptr;  // the process'
 
 [[noreturn]] void end_with_usage_error(const std::string& message) {
   std::fflush(nullptr);
-  std::fprintf(stderr, "pooch: error: %s\n", message.c_str());
+  std::fprintf(stderr, "pooch: error: %s\n", log::printable(message).c_str());
   std::fflush(stderr);
   _exit(2);
 }

@@ -11,6 +11,7 @@
 
 #include "child.h"
 #include "core/config.h"
+#include "core/log.h"
 #include "core/result.h"
 #include "cuda_folders.h"
 #include "device_choice.h"
@@ -125,7 +126,7 @@ class ReportFolder {
 };
 
 int complain(const Refusal& refusal) {
-  fmt::print(stderr, "pooch: error: {}\n", refusal.message);
+  fmt::print(stderr, "pooch: error: {}\n", log::printable(refusal.message));
   return refusal.code;
 }
 

@@ -8,6 +8,7 @@
 #include "core/config.h"
 #include "core/digest.h"
 #include "core/ids.h"
+#include "core/log.h"
 #include "core/summary.h"
 
 namespace pooch {
@@ -129,8 +130,51 @@ TEST(Summary, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(summary_from_json("{}").error().message, "summary: /schema is missing");
   std::string text = to_json(Summary{});
   text.replace(text.find("\"cap_bytes\": 0"), 14, "\"cap_bytes\": -1");
-  EXPECT_EQ(summary_from_json(text).error().message, "summary: /cap_bytes is -1");
+  EXPECT_EQ(summary_from_json(text).error().message,
+            "summary: /cap_bytes is -1: a whole number from 0 to 18446744073709551615");
   EXPECT_FALSE(summary_from_json("no json"));
+  EXPECT_FALSE(summary_from_json(std::string(100'000, '[')));
+}
+
+TEST(Summary, OfAnotherVersionMayHaveMore) {
+  std::string text = to_json(Summary{});
+  text.insert(text.find('"'), "\"later\": {\"a\": [1, null]}, ");
+  EXPECT_TRUE(summary_from_json(text));
+  text.insert(text.find('"'), "\"schema\": 1, ");
+  EXPECT_EQ(summary_from_json(text).error().message, "summary: /schema appears twice");
+}
+
+TEST(Summary, OfADeviceWithAnyNameIsWritten) {
+  Summary summary;
+  summary.device = "V100 \xff\n";
+  EXPECT_NE(to_json(summary).find("V100"), std::string::npos);
+}
+
+TEST(Log, AMessageStaysOnItsLine) {
+  EXPECT_EQ(log::printable("phase é ✓: 3 %"), "phase é ✓: 3 %");
+  EXPECT_EQ(log::printable("a\npooch: error: b\r\t\x1b[2J\x7f"),
+            "a\\npooch: error: b\\x0d\\x09\\x1b[2J\\x7f");
+  EXPECT_EQ(log::printable(std::string_view("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(log::printable("\xc2\x9b"
+                           "2J"),
+            "\\xc2\\x9b"
+            "2J")
+      << "a terminal's commands in one character";
+  EXPECT_EQ(log::printable("\xe2\x80\xae"
+                           "fdp"),
+            "\\xe2\\x80\\xae"
+            "fdp")
+      << "text from right to left";
+  EXPECT_EQ(log::printable("\xe2\x80\xa8"), "\\xe2\\x80\\xa8") << "the end of a line";
+  EXPECT_EQ(log::printable("\xff \xc3"), "\\xff \\xc3") << "no UTF-8";
+  EXPECT_EQ(log::printable("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "half a character of UTF-16";
+  EXPECT_LT(log::printable(std::string(1 << 20, 'x')).size(), 20'000u);
+}
+
+TEST(Log, WritesWhatIsPrintable) {
+  ::testing::internal::CaptureStderr();
+  log::error("'{}' is no policy", "x\npooch: error: y");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "pooch: error: 'x\\npooch: error: y' is no policy\n");
 }
 
 }  // namespace

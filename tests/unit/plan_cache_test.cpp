@@ -33,13 +33,13 @@ class PlanCacheTest : public PlanSourceTest {
 };
 
 TEST_F(PlanCacheTest, ACorruptEntry) {
-  expect_replaced("plan: not a JSON object", [](const fs::path& at) { write(at, "\0\xff nonsense"); });
+  expect_replaced("plan: the text is ?: an object", [](const fs::path& at) { write(at, "\xff nonsense"); });
 }
 TEST_F(PlanCacheTest, AnEmptyEntry) {
-  expect_replaced("plan: not a JSON object", [](const fs::path& at) { write(at, ""); });
+  expect_replaced("plan: the text is empty: an object", [](const fs::path& at) { write(at, ""); });
 }
 TEST_F(PlanCacheTest, ATruncatedEntry) {
-  expect_replaced("plan: not a JSON object",
+  expect_replaced("plan: /after: line",
                   [](const fs::path& at) { fs::resize_file(at, fs::file_size(at) - 3); });
 }
 TEST_F(PlanCacheTest, AnEntryForAnotherHostBudget) {

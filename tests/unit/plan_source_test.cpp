@@ -189,7 +189,7 @@ TEST_F(PlanSourceTest, GarbageIsNoPlan) {
   planner(R"(echo '{"schema":1' > "$out")");
   const auto source = open();
   EXPECT_FALSE(ask(*source));
-  expect_demand("plan: not a JSON object");
+  expect_demand("plan: line 2, column 1: ',' or '}' is expected, but the text ends");
   EXPECT_TRUE(cached().empty());
 }
 

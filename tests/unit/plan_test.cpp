@@ -74,9 +74,9 @@ TEST(Plan, NamesOtherAlgorithms) {
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(to_json(*again), to_json(*plan));
   EXPECT_EQ(reading("[" + one + "," + one + "]").error().message,
-            "plan: /algorithms/1/op is not above the one before it");
-  EXPECT_EQ(reading("[7]").error().message, "plan: /algorithms/0 is 7");
-  EXPECT_EQ(reading("7").error().message, "plan: /algorithms is 7");
+            "plan: /algorithms/1/op is 3: a position above that of the one in front of it, 3");
+  EXPECT_EQ(reading("[7]").error().message, "plan: /algorithms/0 is 7: an object");
+  EXPECT_EQ(reading("7").error().message, "plan: /algorithms is 7: a list");
   EXPECT_EQ(reading("[{}]").error().message, "plan: /algorithms/0/op is missing");
 }
 
@@ -94,33 +94,63 @@ struct Fault {
 
 TEST(Plan, SaysWhereAndWhatIsWrong) {
   const Fault faults[] = {
-      {R"("schema":1)", R"("schema":2)", "/schema is 2"},
+      {R"("schema":1)", R"("schema":2)", "/schema is 2: this pooch reads 1"},
       {R"("phase":"9f31",)", "", "/phase is missing"},
-      {R"("cap":17179869184)", R"("cap":-1)", "/cap is -1"},
-      {R"("cap":17179869184)", R"("cap":"much")", "/cap is \"much\""},
-      {R"("backing":"alias")", R"("backing":"magic")", "/backing is \"magic\", not remap or alias"},
-      {R"("predicted_ms":2190.5)", R"("predicted_ms":-1)", "/predicted_ms is -1"},
-      {R"("class":"keep")", R"("class":"burn")", "/maps/0/class is \"burn\", not keep or swap or recompute"},
-      {R"("buffer":9)", R"("buffer":99999999999)", "/maps/0/buffer is 99999999999"},
-      {R"("moved":134217728)", R"("moved":0)", "/maps/1/moved is 0 of"},
-      {R"("moved":134217728)", R"("moved":305520896)", "/maps/1/moved is 305520896 of"},
-      {R"("by":[41,42])", R"("by":[])", "/maps/2/by is []"},
-      {R"("by":[41,42])", R"("by":[41,-2])", "/maps/2/by/1 is -2"},
-      {R"("by":[41,42])", R"("by":[40])", "names op 40, which is not replayed"},
-      {R"("map":17)", R"("map":4)", "/maps/1/map is not above"},
+      {R"("cap":17179869184)", R"("cap":-1)", "/cap is -1: a whole number from 0 to"},
+      {R"("cap":17179869184)", R"("cap":"much")", "/cap is \"much\": a whole number"},
+      {R"("backing":"alias")", R"("backing":"magic")", "/backing is \"magic\": one of remap, alias"},
+      {R"("predicted_ms":2190.5)", R"("predicted_ms":-1)", "/predicted_ms is -1: a number from 0"},
+      {R"("predicted_ms":2190.5)", R"("predicted_ms":1e300)", "/predicted_ms is 1e300: a number from 0"},
+      {R"("class":"keep")", R"("class":"burn")", "/maps/0/class is \"burn\": one of keep, swap, recompute"},
+      {R"("class":"keep")", R"("class":"keep","moved":1)", "/maps/0 is an object: a map with moved, if"},
+      {R"("class":"keep")", R"("class":"keep","by":[1])", "/maps/0 is an object: a map with by, if"},
+      {R"("alternative":"swap",)", "", "/maps/0 is an object: a map with both alternative and"},
+      {R"("buffer":9)", R"("buffer":99999999999)", "/maps/0/buffer is 99999999999: a whole number"},
+      {R"("buffer":9)", R"("buffer":30)", "/maps/1/buffer is 30: a buffer of its own, unlike /maps/0"},
+      {R"("moved":134217728)", R"("moved":0)", "/maps/1/moved is 0: 1 to 205520896"},
+      {R"("moved":134217728)", R"("moved":305520896)", "/maps/1/moved is 305520896: 1 to 205520896"},
+      {R"("by":[41,42])", R"("by":[])", "/maps/2/by is empty: at least one op"},
+      {R"("by":[41,42])", R"("by":[41,-2])", "/maps/2/by/1 is -2: a whole number"},
+      {R"("by":[41,42])", R"("by":[42,41])", "/maps/2/by/1 is 41: a position from 43 on"},
+      {R"("by":[41,42])", R"("by":[41,41])", "/maps/2/by/1 is 41: a position from 42 on"},
+      {R"("by":[41,42])", R"("by":[40])", "/maps/2/by names op 40, which is not replayed"},
+      {R"("map":17)", R"("map":4)", "/maps/1/map is 4: a number above"},
       {R"("210":[)", R"("x10":[)", "/before/x10 is no position"},
       {R"("210":[)", R"("-1":[)", "/before/-1 is no position"},
-      {R"("prefetch 17")", R"("prefetch")", "/before/210/0 is \"prefetch\""},
+      {R"("210":[)", R"("0210":[)", "/before/0210 is no position"},
+      {R"("210":[)", R"("4294967296":[)", "/before/4294967296 is no position"},
+      {R"("210":[)", R"("2\u00310":[)", R"(/before/2\u00310 is no position)"},
+      {R"("210":[)", R"("231":[)", "/before/231 appears twice"},
+      {R"("prefetch 17")", "", "/before/210 is a list: a list of at least one action"},
+      {R"("prefetch 17")", R"("prefetch")",
+       "/before/210/0 is \"prefetch\": evict, prefetch, drop or replay and"},
       {R"("prefetch 17")", R"("prefetch 17x")", "/before/210/0 is \"prefetch 17x\""},
-      {R"("prefetch 17")", R"("prefetch 19")", "there is no map 19"},
+      {R"("prefetch 17")", R"("prefetch  17")", "/before/210/0 is \"prefetch  17\""},
+      {R"("prefetch 17")", R"("prefetch 017")", "/before/210/0 is \"prefetch 017\""},
+      {R"("prefetch 17")", R"("prefetch -17")", "/before/210/0 is \"prefetch -17\""},
+      {R"("prefetch 17")", R"("prefetch 4294967313")", "/before/210/0 is \"prefetch 4294967313\""},
+      {R"("prefetch 17")", R"("prefetch 19")", "/before/210/0 is \"prefetch 19\": the number of a map"},
       {R"("prefetch 17")", R"("prefetch 17","prefetch 17")",
-       "/maps/1 is of class swap, but leaves 1 times and is fetched 2"},
-      {R"("evict 17")", R"("drop 17")", "/maps/1 is of class swap, but there is \"drop 17\""},
-      {R"("drop 18")", R"("evict 18")", "/maps/2 is of class recompute, but there is \"evict 18\""},
-      {R"("drop 18")", R"("drop 18","drop 4")", "/maps/0 is of class keep, but leaves 1"},
+       "/maps/1 is of class swap, but leaves 1 times and is fetched 2 times: 1 and 1"},
+      {R"("prefetch 17")", R"("prefetch 18")", "/before/210/0 is \"prefetch 18\": a map of class swap"},
+      {R"("prefetch 17")", R"("evict 17")",
+       "/before/210/0 is \"evict 17\": prefetch and replay before an op"},
+      {R"("prefetch 17")", R"("drop 18")", "/before/210/0 is \"drop 18\": prefetch and replay before an op"},
+      {R"("evict 17")", R"("prefetch 17")", "/after/44/0 is \"prefetch 17\": evict and drop after an op"},
+      {R"("evict 17")", R"("replay 40")", "/after/44/0 is \"replay 40\": evict and drop after an op"},
+      {R"("replay 41")", R"("replay 231")",
+       "/before/231/0 is \"replay 231\": the replay of an op before op 231"},
+      {R"("replay 41")", R"("replay 4000000000")", "/before/231/0 is \"replay 4000000000\""},
+      {R"("evict 17")", R"("drop 17")", "/after/44/0 is \"drop 17\": a map of class recompute"},
+      {R"("drop 18")", R"("evict 18")", "/after/45/0 is \"evict 18\": a map of class swap"},
+      {R"("drop 18")", R"("drop 18","drop 4")", "/after/45/1 is \"drop 4\": a map of class recompute"},
+      {R"("drop 18")", R"("drop 18","drop 18")", "/maps/2 is of class recompute, but leaves 2 times"},
       {R"("44":[)", R"("400":[)", "/maps/1 is fetched before it has left"},
-      {R"("45":[)", R"("232":[)", "names op 41, which is not replayed after"},
-      {R"("after":{)", R"("later":{)", "/after is missing"},
+      {R"("45":[)", R"("232":[)", "/maps/2/by names op 41, which is not replayed after"},
+      {R"("after":{)", R"("later":{)", "/later is no field of it: accepted are"},
+      {R"("why":"fits")", "\"why\":\"fits\npooch: error: not\"", "/maps/0/why: line"},
+      {R"("why":"fits")", R"("why":"\u001b[31m")", "/maps/0/why: line 5, column"},
+      {R"("why":"fits")", R"("why":"\u009b31m")", "/maps/0/why: line 5, column"},
   };
   for (const Fault& fault : faults) {
     const Result<Plan> plan = plan_from_json(with(fault.from, fault.to));
@@ -133,6 +163,31 @@ TEST(Plan, SaysWhereAndWhatIsWrong) {
 
 TEST(Plan, TextThatIsNoObjectIsRefused) {
   for (const char* text : {"", "[]", "{", "7", "{\"schema\":1}"}) EXPECT_FALSE(plan_from_json(text)) << text;
+}
+
+// However deep: in a value that is read, and in what a cache entry was made for, which is not.
+TEST(Plan, NestedWithoutEndIsRefusedInOneLine) {
+  constexpr std::size_t depth = 100'000;
+  for (const char open : {'[', '{'}) {
+    std::string deep;
+    for (std::size_t i = 0; i < depth; ++i) deep += open == '[' ? "[" : "{\"a\":";
+    for (const std::string& text :
+         {deep, with(R"("cap":17179869184)", "\"cap\":" + deep), with(R"("maps":[)", "\"maps\":[" + deep),
+          with(R"("before":{)", "\"before\":{\"1\":" + deep),
+          with(R"({"schema":1)", "{\"made_for\":" + deep)}) {
+      const Result<Plan> plan = plan_from_json(text);
+      ASSERT_FALSE(plan);
+      EXPECT_LT(plan.error().message.size(), 200u);
+      EXPECT_EQ(plan.error().message.find('\n'), std::string::npos);
+    }
+  }
+}
+
+TEST(Plan, OfTheCacheSaysWhatItWasMadeFor) {
+  const Result<Plan> plan =
+      plan_from_json(with(R"({"schema":1)", R"({"made_for":{"phase":"9f31"},"schema":1)"));
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->phase, "9f31");
 }
 
 // Cut anywhere, it is an error and nothing worse.

@@ -1,0 +1,163 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "core/plan.h"
+
+namespace pooch {
+namespace {
+
+// Checks one plan. The first thing wrong is kept, with its path.
+class PlanCheck {
+ public:
+  explicit PlanCheck(const Plan& plan) : plan_(plan), moves_(plan.maps.size()) {}
+
+  std::string run() {
+    // In this order: each relies on the ones in front of it.
+    for (const auto stage :
+         {&PlanCheck::maps, &PlanCheck::algorithms, &PlanCheck::actions, &PlanCheck::moves}) {
+      (this->*stage)();
+      if (!wrong_.empty()) break;
+    }
+    return std::move(wrong_);
+  }
+
+ private:
+  // "/maps/1/moved is 0: …": `what` is the value, or a sentence on it.
+  void fail(const std::string& path, std::string_view what, std::string_view accepted) {
+    if (wrong_.empty()) wrong_ = fmt::format("{} {}: {}", path, what, accepted);
+  }
+  static std::string is(std::uint64_t value) { return fmt::format("is {}", value); }
+
+  void maps();
+  void made_by(std::size_t index);
+  void algorithms();
+  void actions();
+  void act(const PlanAction& action, std::int32_t position, bool before, const std::string& path);
+  void moves();
+
+  struct Moves {
+    int away = 0, back = 0;
+    std::int64_t away_at = 0, back_at = 0;  // twice the position; before is even, after is odd
+  };
+  const Plan& plan_;
+  std::unordered_map<std::uint32_t, std::size_t> index_of_;     // by number
+  std::vector<Moves> moves_;                                    // by index
+  std::unordered_map<std::int32_t, std::int64_t> last_replay_;  // by op: as away_at
+  std::string wrong_;
+};
+
+void PlanCheck::maps() {
+  std::unordered_map<std::uint32_t, std::size_t> of_buffer;
+  for (std::size_t i = 0; i < plan_.maps.size() && wrong_.empty(); ++i) {
+    const PlanMap& map = plan_.maps[i];
+    if (i > 0 && plan_.maps[i - 1].map >= map.map)
+      fail(fmt::format("/maps/{}/map", i), is(map.map),
+           fmt::format("a number above that of the map in front of it, {}", plan_.maps[i - 1].map));
+    const auto [other, fresh] = of_buffer.emplace(map.buffer, i);
+    if (!fresh)
+      fail(fmt::format("/maps/{}/buffer", i), is(map.buffer),
+           fmt::format("a buffer of its own, unlike /maps/{}", other->second));
+    index_of_.emplace(map.map, i);
+    if (map.of == MapClass::swap && (map.moved == 0 || map.moved > map.bytes))
+      fail(fmt::format("/maps/{}/moved", i), is(map.moved),
+           fmt::format("1 to {}, the map's bytes", map.bytes));
+    if (map.of == MapClass::recompute) made_by(i);
+  }
+}
+
+void PlanCheck::made_by(std::size_t index) {
+  const std::vector<std::int32_t>& by = plan_.maps[index].by;
+  if (by.empty()) fail(fmt::format("/maps/{}/by", index), "is empty", "at least one op that makes the map");
+  for (std::size_t i = 0; i < by.size(); ++i) {
+    const std::int32_t least = i == 0 ? 0 : by[i - 1] + 1;
+    if (by[i] < least)
+      fail(fmt::format("/maps/{}/by/{}", index, i), fmt::format("is {}", by[i]),
+           fmt::format("a position from {} on", least));
+  }
+}
+
+void PlanCheck::algorithms() {
+  for (std::size_t i = 0; i < plan_.algorithms.size(); ++i) {
+    if (i > 0 && plan_.algorithms[i - 1].op >= plan_.algorithms[i].op)
+      fail(fmt::format("/algorithms/{}/op", i), fmt::format("is {}", plan_.algorithms[i].op),
+           fmt::format("a position above that of the one in front of it, {}", plan_.algorithms[i - 1].op));
+  }
+}
+
+void PlanCheck::actions() {
+  for (const bool before : {true, false}) {
+    for (const auto& [position, list] : before ? plan_.before : plan_.after) {
+      const std::string path = fmt::format("/{}/{}", before ? "before" : "after", position);
+      if (position < 0) fail(path, "is no position", "whole numbers from 0 on");
+      for (std::size_t i = 0; i < list.size() && wrong_.empty(); ++i)
+        act(list[i], position, before, fmt::format("{}/{}", path, i));
+    }
+  }
+}
+
+void PlanCheck::act(const PlanAction& action, std::int32_t position, bool before, const std::string& path) {
+  using Kind = PlanAction::Kind;
+  const std::string what = fmt::format("is \"{} {}\"", name(action.kind), action.subject);
+  const std::int64_t when = 2 * std::int64_t{position} + (before ? 0 : 1);
+  if (before != (action.kind == Kind::prefetch || action.kind == Kind::replay))
+    return fail(path, what, before ? "prefetch and replay before an op" : "evict and drop after an op");
+  if (action.kind == Kind::replay) {
+    if (action.subject >= static_cast<std::uint32_t>(position))
+      return fail(path, what, fmt::format("the replay of an op before op {}", position));
+    std::int64_t& last =
+        last_replay_.try_emplace(static_cast<std::int32_t>(action.subject), when).first->second;
+    last = std::max(last, when);
+    return;
+  }
+  const auto found = index_of_.find(action.subject);
+  if (found == index_of_.end()) return fail(path, what, "the number of a map in /maps");
+  const MapClass of = plan_.maps[found->second].of,
+                 needed = action.kind == Kind::drop ? MapClass::recompute : MapClass::swap;
+  if (of != needed)
+    return fail(
+        path, what,
+        fmt::format("a map of class {}, and /maps/{} is of class {}", name(needed), found->second, name(of)));
+  Moves& moves = moves_[found->second];
+  if (before) {
+    ++moves.back, moves.back_at = when;
+  } else {
+    ++moves.away, moves.away_at = when;
+  }
+}
+
+void PlanCheck::moves() {
+  for (std::size_t i = 0; i < plan_.maps.size() && wrong_.empty(); ++i) {
+    const PlanMap& map = plan_.maps[i];
+    const Moves& moves = moves_[i];
+    const std::string path = fmt::format("/maps/{}", i);
+    const int away = map.of == MapClass::keep ? 0 : 1, back = map.of == MapClass::swap ? 1 : 0;
+    if (moves.away != away || moves.back != back) {
+      fail(path,
+           fmt::format("is of class {}, but leaves {} times and is fetched {} times", name(map.of),
+                       moves.away, moves.back),
+           fmt::format("{} and {}", away, back));
+    } else if (back > 0 && moves.back_at <= moves.away_at) {
+      fail(path, "is fetched before it has left", "a prefetch behind the eviction");
+    }
+    for (const std::int32_t op : map.by) {
+      const auto replay = last_replay_.find(op);
+      if (replay == last_replay_.end() || replay->second <= moves.away_at)
+        fail(path + "/by", fmt::format("names op {}, which is not replayed after the map was dropped", op),
+             "ops that are");
+    }
+  }
+}
+
+}  // namespace
+
+Status check(const Plan& plan) {
+  if (const std::string wrong = PlanCheck(plan).run(); !wrong.empty())
+    return Error{ErrorCode::invalid_argument, "plan: " + wrong};
+  return Done{};
+}
+
+}  // namespace pooch

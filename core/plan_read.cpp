@@ -1,0 +1,175 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "core/json_cursor.h"
+#include "core/plan.h"
+#include "core/profile_check.h"
+
+namespace pooch {
+namespace {
+
+using In = JsonCursor;
+constexpr std::uint64_t most_index = std::numeric_limits<std::uint32_t>::max();
+constexpr std::int32_t most_position = std::numeric_limits<std::int32_t>::max();
+constexpr double most_ms = most_us / 1e3;
+
+// ---- values
+
+void bytes(In& in, std::uint64_t& out) {
+  in.whole(out, most_bytes);
+}
+void time(In& in, double& out) {
+  out = in.real(most_ms);
+}
+
+// One of the names that values from 0 to `last` have.
+template <class Enum>
+void named(In& in, Enum& out, Enum last) {
+  const std::string_view text = in.word();
+  std::string accepted = "one of";
+  for (int i = 0; i <= static_cast<int>(last); ++i) {
+    out = static_cast<Enum>(i);
+    if (name(out) == text) return;
+    fmt::format_to(std::back_inserter(accepted), "{} {}", i == 0 ? "" : ",", name(out));
+  }
+  in.refuse(accepted);
+}
+void map_class(In& in, MapClass& out) {
+  named(in, out, MapClass::recompute);
+}
+
+// A number as it is written, without leading zeros.
+template <class Integer>
+bool parse_whole(std::string_view text, Integer& out) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, out);
+  return problem == std::errc{} && stop == end && out >= 0 && (text.size() == 1 || text[0] != '0');
+}
+
+// "evict 17"
+void action(In& in, PlanAction& out) {
+  const std::string_view text = in.word();
+  const std::size_t space = std::min(text.find(' '), text.size());
+  for (int i = 0; i <= static_cast<int>(PlanAction::Kind::replay); ++i) {
+    out.kind = static_cast<PlanAction::Kind>(i);
+    if (name(out.kind) == text.substr(0, space) && space < text.size() &&
+        parse_whole(text.substr(space + 1), out.subject))
+      return;
+  }
+  in.refuse("evict, prefetch, drop or replay and a number, as in \"evict 17\"");
+}
+
+// By position: {"44":["evict 17"],…}
+void actions(In& in, Plan::Actions& out) {
+  in.members([&](std::string_view key) {
+    std::int32_t position = 0;
+    if (!parse_whole(key, position))
+      return in.reject(fmt::format("is no position: a whole number up to {}", most_position));
+    const auto [at, fresh] = out.try_emplace(position);
+    if (!fresh) return in.reject("appears twice");
+    in.array([&] { action(in, at->second.emplace_back()); });
+    if (at->second.empty()) in.refuse("a list of at least one action");
+  });
+}
+
+// ---- the lines
+
+// With what a class does not have.
+struct MapText {
+  PlanMap map;
+  bool moved = false, by = false, alternative = false;
+};
+
+constexpr JsonField<MapText> map_fields[] = {
+    {"map", true, [](In& in, MapText& m) { in.whole(m.map.map, most_index); }},
+    {"name", true, [](In& in, MapText& m) { in.text(m.map.name); }},
+    {"buffer", true, [](In& in, MapText& m) { in.whole(m.map.buffer, most_index); }},
+    {"bytes", true, [](In& in, MapText& m) { bytes(in, m.map.bytes); }},
+    {"class", true, [](In& in, MapText& m) { map_class(in, m.map.of); }},
+    {"moved", false, [](In& in, MapText& m) { bytes(in, m.map.moved), m.moved = true; }},
+    {"by", false,
+     [](In& in, MapText& m) {
+       in.array([&] { in.whole(m.map.by.emplace_back(), most_position); }), m.by = true;
+     }},
+    {"why", true, [](In& in, MapText& m) { in.text(m.map.why); }},
+    {"cost_ms", true, [](In& in, MapText& m) { time(in, m.map.cost_ms); }},
+    {"alternative", false,
+     [](In& in, MapText& m) { map_class(in, m.map.alternative), m.alternative = true; }},
+    {"alternative_cost_ms", false, [](In& in, MapText& m) { time(in, m.map.alternative_cost_ms.emplace()); }},
+};
+
+void map(In& in, PlanMap& out) {
+  MapText text;
+  in.object(text, map_fields);
+  if (text.moved != (text.map.of == MapClass::swap)) in.refuse("a map with moved, if it is of class swap");
+  if (text.by != (text.map.of == MapClass::recompute))
+    in.refuse("a map with by, if it is of class recompute");
+  if (text.alternative != text.map.alternative_cost_ms.has_value())
+    in.refuse("a map with both alternative and alternative_cost_ms, or neither");
+  out = std::move(text.map);
+}
+
+constexpr JsonField<PlanAlgorithm> algorithm_fields[] = {
+    {"op", true, [](In& in, PlanAlgorithm& a) { in.whole(a.op, most_position); }},
+    {"name", true, [](In& in, PlanAlgorithm& a) { in.text(a.name); }},
+    {"takes", true, [](In& in, PlanAlgorithm& a) { in.text(a.takes); }},
+    {"instead_of", true, [](In& in, PlanAlgorithm& a) { in.text(a.instead_of); }},
+    {"ms", true, [](In& in, PlanAlgorithm& a) { time(in, a.ms); }},
+    {"instead_of_ms", true, [](In& in, PlanAlgorithm& a) { time(in, a.instead_of_ms); }},
+    {"workspace", true, [](In& in, PlanAlgorithm& a) { bytes(in, a.workspace); }},
+};
+
+// ---- the whole
+
+constexpr JsonField<Plan> plan_fields[] = {
+    // What a plan in the cache was made for is its own.
+    {"made_for", false, [](In& in, Plan& /*plan*/) { in.skip(); }},
+    {"schema", true, [](In& in, Plan& p) { in.whole(p.schema, most_position); }},
+    {"phase", true, [](In& in, Plan& p) { in.text(p.phase); }},
+    {"device", true, [](In& in, Plan& p) { in.text(p.device); }},
+    {"policy", true, [](In& in, Plan& p) { in.text(p.policy); }},
+    {"structure", false, [](In& in, Plan& p) { in.text(p.structure); }},
+    {"cap", true, [](In& in, Plan& p) { bytes(in, p.cap); }},
+    {"seed", true, [](In& in, Plan& p) { in.whole(p.seed, std::numeric_limits<std::uint64_t>::max()); }},
+    {"backing", true, [](In& in, Plan& p) { named(in, p.backing, Backing::alias); }},
+    {"in_core_ms", true, [](In& in, Plan& p) { time(in, p.in_core_ms); }},
+    {"predicted_ms", true, [](In& in, Plan& p) { time(in, p.predicted_ms); }},
+    {"bound_ms", false,
+     [](In& in, Plan& p) {
+       if (!in.null()) time(in, p.bound_ms.emplace());
+     }},
+    {"peak", true, [](In& in, Plan& p) { bytes(in, p.peak); }},
+    {"host_bytes", true, [](In& in, Plan& p) { bytes(in, p.host_bytes); }},
+    {"maps", true, [](In& in, Plan& p) { in.array([&] { map(in, p.maps.emplace_back()); }); }},
+    {"algorithms", false,
+     [](In& in, Plan& p) { in.array([&] { in.object(p.algorithms.emplace_back(), algorithm_fields); }); }},
+    {"before", true, [](In& in, Plan& p) { actions(in, p.before); }},
+    {"after", true, [](In& in, Plan& p) { actions(in, p.after); }},
+};
+
+Error error(const std::string& message) {
+  return {ErrorCode::invalid_argument, "plan: " + message};
+}
+
+}  // namespace
+
+Result<Plan> plan_from_json(std::string_view text) {
+  Plan plan;
+  // Another version's keys would be reported one by one as wrong.
+  if (JsonCursor first(text); first.seek("schema")) {
+    const std::uint64_t schema = first.whole(most_position);
+    if (first.good() && schema != static_cast<std::uint64_t>(plan.schema))
+      return error(fmt::format("/schema is {}: this pooch reads {}", schema, plan.schema));
+  }
+  JsonCursor in(text);
+  in.object(plan, plan_fields);
+  in.finish();
+  if (!in.good()) return error(in.error());
+  if (const Status consistent = check(plan); !consistent) return consistent.error();
+  return plan;
+}
+
+}  // namespace pooch
