@@ -287,7 +287,8 @@ void Reader::make_segments() {
   problem_.turn = phase_.turn == outside ? problem_.last_segment() : problem_.segment_of[phase_.turn];
 }
 
-// Position of the op that overwrites (part of) the version, or of its buffer's free.
+// Position of the op that overwrites (part of) the version, or of its buffer's free. Strided slices overlap
+// without overwriting each other: what an op still reads is there until then.
 std::int32_t Reader::valid_until(std::uint32_t version) const {
   const ProfileVersion& mine = phase_.versions[version];
   const std::int32_t freed = phase_.buffers[mine.buffer].until;
@@ -299,7 +300,9 @@ std::int32_t Reader::valid_until(std::uint32_t version) const {
   for (auto v = later; v != all.end(); ++v) {
     const ProfileVersion& other = phase_.versions[*v];
     if (other.offset < mine.offset + mine.bytes && mine.offset < other.offset + other.bytes) {
-      return std::min(end, other.producer);
+      const std::int32_t read =
+          mine.readers.empty() ? other.producer : std::max(other.producer, mine.readers.back());
+      return std::min(end, read);
     }
   }
   return end;

@@ -14,25 +14,26 @@ constexpr std::size_t longest_chain = 250;
 
 // The operand must be there when a replay before `position` reads it.
 bool Simulator::need_version(const Choice& choice, const Source& source, std::int32_t position) {
-  if (source.map != nowhere) {
-    const MovableMap& map = problem_.maps[source.map];
-    const bool gone = problem_.segments[map.ends].last < position;
-    if (!gone) {
-      if (choice.of[source.map] != Class::recompute || returned_at_[source.map] != nowhere) return true;
-      if (position <= problem_.segments[map.leaves].last) return true;  // still there
-      if (map_seen_[source.map] == chain_) return true;
-      map_seen_[source.map] = chain_;
-      chain_maps_.push_back(source.map);
-      for (const std::int32_t op : map.producers) {
-        if (!need_op(choice, op, position)) return false;
-      }
-      return true;
+  if (source.valid_until >= position && stays_there(choice, source, position)) return true;
+  if (source.map != nowhere && source.valid_until >= position) {  // it comes back with its map
+    map_seen_[source.map] = chain_;
+    chain_maps_.push_back(source.map);
+    for (const std::int32_t op : problem_.maps[source.map].producers) {
+      if (!need_op(choice, op, position)) return false;
     }
-  } else if (source.valid_until >= position) {
     return true;
   }
   const std::int32_t producer = problem_.producer_of[source.version];
   return producer >= 0 && need_op(choice, producer, position);
+}
+
+// In memory that nothing else was written to: does the plan leave it alone? A map that is made again has its
+// content back and nothing else.
+bool Simulator::stays_there(const Choice& choice, const Source& source, std::int32_t position) const {
+  const std::int32_t home = problem_.map_of_buffer[problem_.buffer_of[source.version]];
+  if (home == nowhere || choice.of[home] != Class::recompute) return true;
+  if (position <= problem_.segments[problem_.maps[home].leaves].last) return true;
+  return source.map != nowhere && (returned_at_[home] != nowhere || map_seen_[home] == chain_);
 }
 
 bool Simulator::need_op(const Choice& choice, std::int32_t op, std::int32_t position) {
@@ -92,7 +93,8 @@ void Simulator::place_chain(const Choice& choice, std::int32_t segment, std::uin
       const std::int32_t home = problem_.map_of_buffer[problem_.buffer_of[source.version]];
       if (home != nowhere && map_seen_[home] == chain_) {
         returned_at_[home] = std::min(returned_at_[home], step_of_op(producer));
-      } else if (source.map == nowhere || choice.of[source.map] != Class::keep) {
+      } else if (source.map == nowhere || choice.of[source.map] != Class::keep ||
+                 source.valid_until < problem_.segments[segment].last) {
         keep_temporary(
             {step_of_op(producer), step, static_cast<std::int64_t>(source.bytes), source.version, chain_});
       }

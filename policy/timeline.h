@@ -136,6 +136,7 @@ class Simulator {
   void lay_out(const Choice& choice);
   bool add_chain(const Choice& choice, std::uint32_t map);
   bool need_version(const Choice& choice, const Source& source, std::int32_t position);
+  bool stays_there(const Choice& choice, const Source& source, std::int32_t position) const;
   bool need_op(const Choice& choice, std::int32_t op, std::int32_t position);
   void place_chain(const Choice& choice, std::int32_t segment, std::uint32_t map);
   void keep_temporary(const Extent& extent);

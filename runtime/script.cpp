@@ -3,27 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
+#include "runtime/content.h"
 #include "runtime/memory_limits.h"
 
 namespace pooch::runtime {
 namespace {
 
-constexpr std::int32_t forever = std::numeric_limits<std::int32_t>::max();
 constexpr std::uint32_t none = ~std::uint32_t{0};
-
-bool overlap(const ProfileVersion& a, const ProfileVersion& b) {
-  return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-}
 
 }  // namespace
 
 class ScriptCompiler {
  public:
   ScriptCompiler(const Plan& plan, const KnownPhase& known, double out_us_per_byte)
-      : plan_(plan), phase_(known.profile), known_(known), out_us_per_byte_(out_us_per_byte) {
+      : plan_(plan),
+        phase_(known.profile),
+        known_(known),
+        content_(known),
+        out_us_per_byte_(out_us_per_byte) {
     script_.plan_ = plan;
     for (const ProfileOp& op : phase_.ops) one_stream_ &= op.stream == phase_.ops.front().stream;
   }
@@ -31,15 +30,18 @@ class ScriptCompiler {
   Result<Script> compile() {
     if (const auto checked = check(); !checked) return checked.error();
     take_maps();
-    find_validity();
     script_.keeps_.assign(phase_.ops.size(), false);
     // In the order of execution: what a replay finds depends on those before it.
     for (std::int32_t p = 0; p < ops(); ++p) {
       position_ = p;
+      if (const auto copied = content_.copy(p); !copied) return copied.error();
       if (const auto added = add_before(p); !added) return added.error();
       end_chain();
+      if (const auto run = content_.run(p); !run) return run.error();
       add_after(p);
     }
+    if (const auto copied = content_.copy(ops()); !copied) return copied.error();
+    if (const auto ended = content_.end(); !ended) return ended.error();
     script_.before_.starts.push_back(size(script_.before_));
     script_.after_.starts.push_back(size(script_.after_));
     find_served();
@@ -51,6 +53,8 @@ class ScriptCompiler {
   }
 
  private:
+  using Places = std::map<std::uint32_t, ReplayPlace>;  // by buffer
+
   static std::uint32_t size(const Script::Actions& actions) {
     return static_cast<std::uint32_t>(actions.list.size());
   }
@@ -58,6 +62,7 @@ class ScriptCompiler {
   static Error wrong(std::string what) { return {ErrorCode::invalid_argument, "plan: " + std::move(what)}; }
 
   Status check() const {
+    if (const auto consistent = pooch::check(plan_); !consistent) return consistent.error();
     if (plan_.phase != phase_.id) return wrong(fmt::format("is of phase {}, not {}", plan_.phase, phase_.id));
     if (const std::string mine = structure_of(phase_); plan_.structure != mine)
       return wrong(fmt::format("was made for structure '{}'; the phase has {}", plan_.structure, mine));
@@ -80,39 +85,15 @@ class ScriptCompiler {
       script_.maps_.push_back(
           {map.map, map.buffer, map.of, map.moved < map.bytes ? map.moved : map.bytes, {}});
     }
-    dropped_.assign(script_.maps_.size(), false);
-  }
-
-  // By version: the first position at whose op it is overwritten, or before which its buffer is freed.
-  void find_validity() {
-    std::vector<std::vector<std::uint32_t>> by_buffer(phase_.buffers.size());
-    for (std::uint32_t v = 0; v < phase_.versions.size(); ++v)
-      by_buffer[phase_.versions[v].buffer].push_back(v);
-    for (std::uint32_t v = 0; v < phase_.versions.size(); ++v) {
-      const ProfileVersion& mine = phase_.versions[v];
-      const std::int32_t freed = phase_.buffers[mine.buffer].until;
-      std::int32_t until = freed == outside || freed <= mine.producer ? forever : freed;
-      for (const std::uint32_t other : by_buffer[mine.buffer]) {
-        const ProfileVersion& o = phase_.versions[other];
-        if (o.producer > mine.producer && overlap(mine, o)) until = std::min(until, o.producer + 1);
-      }
-      // Strided slices overlap without overwriting each other: what an op still reads is there until then.
-      if (!mine.readers.empty()) until = std::max(until, mine.readers.back() + 1);
-      valid_before_.push_back(until);
-    }
-    // A copy into memory whose content was read before brings the content of the next iteration.
-    for (const ProfileCopy& copy : phase_.copies) {
-      if (!copy.to_device || !copy.version) continue;
-      const auto& readers = phase_.versions[*copy.version].readers;
-      if (!readers.empty() && readers.front() < copy.before)
-        valid_before_[*copy.version] = std::min(valid_before_[*copy.version], copy.before);
-    }
+    for (const PlanMap& map : plan_.maps)
+      if (map.of == MapClass::recompute) content_.add(map);
   }
 
   Status add_before(std::int32_t p) {
     script_.before_.starts.push_back(size(script_.before_));
     const auto found = plan_.before.find(p);
     if (found == plan_.before.end()) return Done{};
+    content_.begin_chain(found->second);
     for (const PlanAction& action : found->second) {
       std::uint32_t subject = 0;
       if (action.kind == PlanAction::Kind::replay) {
@@ -132,17 +113,12 @@ class ScriptCompiler {
     if (found == plan_.after.end()) return;
     for (const PlanAction& action : found->second) {
       const std::uint32_t map = index_of_.at(action.subject);
-      if (action.kind == PlanAction::Kind::drop) dropped_[map] = true;
+      if (action.kind == PlanAction::Kind::drop) content_.drop(script_.maps_[map].buffer);
       script_.after_.list.push_back({action.kind, map});
     }
   }
 
   // --- replays
-
-  std::uint32_t dropped_map_of(std::uint32_t buffer) const {
-    const std::uint32_t map = map_of_buffer_[buffer];
-    return map != none && dropped_[map] ? map : none;
-  }
 
   Status add_replay(std::int32_t q, std::int32_t p) {
     if (q < 0 || q >= p) return wrong(fmt::format("replays op {} before op {}", q, p));
@@ -151,59 +127,90 @@ class ScriptCompiler {
     script_.keeps_[q] = true;
     const ProfileOp& op = phase_.ops[q];
     // First what it reads: an op that works in place finds its input where its output will be.
-    std::map<std::uint32_t, ReplayPlace> place_of_buffer;
-    for (const std::uint32_t v : op.reads) {
-      const ProfileVersion& version = phase_.versions[v];
-      if (const auto made = made_.find(v); made != made_.end()) {
-        place_of_buffer[version.buffer] = made->second;
-        continue;
-      }
-      const bool in_place = valid_before_[v] > p && dropped_map_of(version.buffer) == none;
-      if (!in_place && !updates_itself(op, version.buffer))
-        return wrong(fmt::format("the replay of op {} before op {} reads what is gone", q, p));
-      place_of_buffer[version.buffer] = {};
-    }
-    for (const std::uint32_t v : op.writes) {
-      const ProfileVersion& version = phase_.versions[v];
-      const std::uint32_t map = dropped_map_of(version.buffer);
-      ReplayPlace place;
-      if (map != none) {
-        if (std::find(replay.restores.begin(), replay.restores.end(), map) == replay.restores.end())
-          replay.restores.push_back(map);
-      } else if (const auto read = place_of_buffer.find(version.buffer);
-                 read != place_of_buffer.end() && read->second.kind == ReplayPlace::Kind::temporary) {
-        place = read->second;  // in place, in temporary memory
-      } else {
-        const bool also_read = read != place_of_buffer.end() && !updates_itself(op, version.buffer);
-        if (also_read)
-          return wrong(fmt::format("the replay of op {} before op {} would overwrite what lives", q, p));
-        place = {ReplayPlace::Kind::temporary, new_slot(phase_.buffers[version.buffer].bytes)};
-      }
-      place_of_buffer[version.buffer] = place;
-      made_[v] = place;
-    }
+    Places places;
+    for (const std::uint32_t v : op.reads)
+      if (const auto read = add_read(q, p, v, places); !read) return read.error();
+    for (const std::uint32_t v : op.writes)
+      if (const auto written = add_write(q, p, v, places, replay); !written) return written.error();
     for (const std::uint32_t buffer : known_.operands[q]) {
-      replay.operands.push_back(place(q, p, buffer, place_of_buffer));
+      replay.operands.push_back(place(q, p, buffer, places));
       if (buffer == tracker::no_buffer || replay.operands.back().kind != ReplayPlace::Kind::original)
         continue;
       const std::int32_t freed = phase_.buffers[buffer].until;
       if (freed != outside && freed <= p && phase_.buffers[buffer].from <= q)
         return wrong(fmt::format("the replay of op {} before op {} uses memory that is freed", q, p));
     }
+    for (const std::uint32_t map : replay.restores) content_.replayed(script_.maps_[map].buffer, q);
     script_.replays_.push_back(std::move(replay));
     return Done{};
   }
 
-  ReplayPlace place(std::int32_t q, std::int32_t p, std::uint32_t buffer,
-                    const std::map<std::uint32_t, ReplayPlace>& places) {
+  // Made again for the chain at hand, and where all versions of its buffer are that the op reads.
+  Status add_read(std::int32_t q, std::int32_t p, std::uint32_t v, Places& places) {
+    const std::uint32_t buffer = phase_.versions[v].buffer;
+    const auto made = made_.find(v);
+    ReplayPlace where;
+    if (made != made_.end() && content_.intact(writes_to(made->second, buffer), v, q)) {
+      where = made->second;
+    } else if (!content_.in_place(v, q, p) && !updates_itself(phase_.ops[q], buffer)) {
+      return wrong(fmt::format("the replay of op {} before op {} reads what is gone", q, p));
+    }
+    const auto [at, first] = places.try_emplace(buffer, where);
+    if (!first && at->second != where)
+      return wrong(fmt::format("the replay of op {} before op {} reads one buffer in two places", q, p));
+    return Done{};
+  }
+
+  Status add_write(std::int32_t q, std::int32_t p, std::uint32_t v, Places& places, ScriptReplay& replay) {
+    const std::uint32_t buffer = phase_.versions[v].buffer;
+    const std::uint32_t map = content_.returns(buffer) ? map_of_buffer_[buffer] : none;
+    const auto used = places.find(buffer);
+    ReplayPlace where;
+    if (map != none) {
+      if (std::find(replay.restores.begin(), replay.restores.end(), map) == replay.restores.end())
+        replay.restores.push_back(map);
+    } else if (used != places.end() && used->second.kind == ReplayPlace::Kind::temporary) {
+      where = used->second;  // in place, in temporary memory
+    } else if (used != places.end() && !updates_itself(phase_.ops[q], buffer)) {
+      return wrong(fmt::format("the replay of op {} before op {} would overwrite what lives", q, p));
+    } else {
+      where = {ReplayPlace::Kind::temporary, slot_for(v)};
+    }
+    if (used != places.end() && map != none && used->second != where)
+      return wrong(fmt::format("the replay of op {} before op {} would overwrite what lives", q, p));
+    places[buffer] = where;
+    made_[v] = where;
+    writes_to(where, buffer).push_back(v);
+    return Done{};
+  }
+
+  // Slices of one buffer lie side by side as they did, for who reads several of them. One that is made a
+  // second time is for another map's sake.
+  std::uint32_t slot_for(std::uint32_t v) {
+    const std::uint32_t buffer = phase_.versions[v].buffer;
+    const auto [at, fresh] = slot_of_buffer_.try_emplace(buffer);
+    const auto& there = writes_of_slot_[at->second];
+    if (fresh || std::find(there.begin(), there.end(), v) != there.end())
+      at->second = new_slot(phase_.buffers[buffer].bytes);
+    return at->second;
+  }
+
+  // Made again there, in order.
+  Content::Writes& writes_to(const ReplayPlace& place, std::uint32_t buffer) {
+    return place.kind == ReplayPlace::Kind::temporary ? writes_of_slot_[place.slot] : content_.writes(buffer);
+  }
+
+  ReplayPlace place(std::int32_t q, std::int32_t p, std::uint32_t buffer, const Places& places) {
     if (buffer == tracker::no_buffer) return {};
     const auto found = places.find(buffer);
     if (found != places.end()) return found->second;
     const auto& scratch = phase_.ops[q].scratch;
     if (std::find(scratch.begin(), scratch.end(), buffer) == scratch.end()) return {};
-    // The program's own workspace serves where it is there and only one stream could be using it.
+    // The program's own workspace serves where it is there, is nothing else, and only one stream could be
+    // using it.
     const ProfileBuffer& memory = phase_.buffers[buffer];
-    const bool there = memory.from <= q && (memory.until == outside || memory.until > p);
+    const bool there =
+        memory.from <= q && (memory.until == outside || memory.until > p) && !content_.holds(buffer);
     if (there && one_stream_) return {};
     return {ReplayPlace::Kind::temporary, new_slot(phase_.buffers[buffer].bytes)};
   }
@@ -236,10 +243,11 @@ class ScriptCompiler {
       for (const ReplayPlace& place : script_.replays_[ended_].operands)
         if (place.kind == ReplayPlace::Kind::temporary)
           last_use[place.slot] = static_cast<std::uint32_t>(ended_);
-      for (const std::uint32_t map : script_.replays_[ended_].restores) dropped_[map] = false;
     }
     for (const auto& [slot, replay] : last_use) script_.replays_[replay].ends.push_back(slot);
     made_.clear();
+    writes_of_slot_.clear();
+    slot_of_buffer_.clear();
     small_used_ = 0;
   }
 
@@ -388,12 +396,13 @@ class ScriptCompiler {
   Script script_;
   std::map<std::uint32_t, std::uint32_t> index_of_;  // by the plan's numbers of maps
   std::vector<std::uint32_t> map_of_buffer_;
-  std::vector<std::int32_t> valid_before_;  // by version
   // By bytes: before which op the last buffer from an earlier iteration is freed.
   std::map<std::uint64_t, std::int32_t> last_of_size_;
-  std::vector<bool> dropped_;                  // by map, as of the position at hand
-  std::map<std::uint32_t, ReplayPlace> made_;  // by version: made again by the chain at hand
-  std::uint64_t small_used_ = 0;               // by that chain
+  Content content_;
+  std::map<std::uint32_t, ReplayPlace> made_;                // by version: made again by the chain at hand
+  std::map<std::uint32_t, std::uint32_t> slot_of_buffer_;    // of that chain, the latest
+  std::map<std::uint32_t, Content::Writes> writes_of_slot_;  // by that chain
+  std::uint64_t small_used_ = 0;                             // by that chain
   double out_us_per_byte_;
   std::size_t ended_ = 0;
   std::int32_t position_ = 0;

@@ -2,8 +2,13 @@
 // that can be looked up before an op is on its way.
 //
 // Worked out here, from positions alone and independently of the planner: where every operand of a replay
-// lies. A version that nothing has overwritten or freed by then is where it was. What the replay makes for a
-// dropped map goes to that map's own memory; everything else goes to temporary memory.
+// lies. A version that nothing has overwritten or freed by then is where it was. What the replays before one
+// op make for a map that comes back with them goes to that map's own memory; everything else goes to
+// temporary memory.
+//
+// A plan is followed only where nothing can read anything but what it read without the plan: no op touches a
+// map that was dropped and is not back, and what is read of one that is back, by the program or by a replay,
+// was made again or is newer, and nothing older was written over it since.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +39,8 @@ struct ReplayPlace {
   };
   Kind kind = Kind::original;
   std::uint32_t slot = 0;
+
+  friend bool operator==(const ReplayPlace&, const ReplayPlace&) = default;
 };
 
 // Temporary memory of a replay. Small pieces lie side by side in memory that is there all the time.
@@ -69,7 +76,7 @@ struct ScriptLife {
 
 class Script {
  public:
-  // Error invalid_argument: the plan is not of this phase or this structure, or does not add up.
+  // Error invalid_argument: the plan is not of this phase or this structure, or would spoil content.
   // `out_us_per_byte`: of copies to the host, for what is expected of times.
   static Result<Script> compile(const Plan& plan, const KnownPhase& phase, double out_us_per_byte);
 

@@ -1,0 +1,14 @@
+// A phase as the runtime would know it, from its profile alone.
+#pragma once
+
+#include "core/profile.h"
+#include "runtime/known_phase.h"
+
+namespace pooch::test {
+
+// One operand for each buffer that an op touches.
+runtime::KnownPhase known_phase(const PhaseProfile& phase);
+// Of the plans in fuzz/corpus/plan.
+Profile planned_profile();
+
+}  // namespace pooch::test

@@ -1,0 +1,138 @@
+// What the planner makes, the runtime follows: two workings of the same rules that share no code.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "policy/decide.h"
+#include "runtime/script.h"
+#include "tests/support/network_profile.h"
+#include "tests/support/planned_phase.h"
+#include "tests/support/random_profile.h"
+
+namespace pooch {
+namespace {
+
+struct Tally {
+  int plans = 0, replaying = 0;
+  std::map<std::string, int> refused;
+};
+
+// Under caps from what keeping everything needs down to what swapping everything does.
+void plan_and_compile(const Profile& profile, const PhaseProfile& phase, const std::string& what,
+                      std::initializer_list<const char*> policies, Tally& tally) {
+  const auto problem = policy::make_problem(profile, phase);
+  if (!problem || problem->maps.empty()) return;
+  policy::Simulator simulator(*problem, policy::Rules{});
+  const std::uint64_t least = simulator.run(policy::all(*problem, policy::Class::swap)).peak,
+                      most = simulator.run(policy::all(*problem, policy::Class::keep)).peak;
+  const runtime::KnownPhase mine = test::known_phase(phase);
+  for (const char* policy : policies) {
+    for (const std::uint64_t eighth : {0, 1, 3, 6}) {
+      policy::PlanRequest request;
+      request.memory = least + (most - least) * eighth / 8;
+      request.bound = false;
+      const auto plan = policy::make_plan(profile, phase.id, policy, request);
+      if (!plan) continue;
+      ++tally.plans;
+      tally.replaying += std::any_of(plan->maps.begin(), plan->maps.end(),
+                                     [](const PlanMap& map) { return map.of == MapClass::recompute; });
+      const auto read = plan_from_json(to_json(*plan));
+      ASSERT_TRUE(read) << what << policy << ": " << read.error().message;
+      const auto script = runtime::Script::compile(*read, mine, 0);
+      if (!script) ++tally.refused[what + " " + policy + ": " + script.error().message];
+    }
+  }
+}
+
+TEST(PlannedScripts, OfMadeUpNetworksAreAllFollowed) {
+  const char* const wanted = std::getenv("PLANNED_SCRIPTS_SEEDS");
+  const std::uint64_t seeds = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 24;
+  Tally tally;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    const Profile profile = test::random_profile(30 + 5 * (seed % 24), seed);
+    for (const PhaseProfile& phase : profile.phases)
+      plan_and_compile(profile, phase, fmt::format("seed {}", seed),
+                       {"hybrid", "pooch", "superneurons", "swap-all", "vdnn-dyn"}, tally);
+  }
+  for (const auto& [why, times] : tally.refused) ADD_FAILURE() << why << " (" << times << ")";
+  EXPECT_GT(tally.plans, 100);
+  EXPECT_GT(tally.replaying, 20);
+}
+
+TEST(PlannedScripts, OfWellKnownNetworksAreAllFollowed) {
+  Tally tally;
+  const test::Machine machine = test::v100_pcie3();
+  for (const Profile& profile : {test::resnet_profile(machine, 64, {1, 1, 1, 1}),
+                                 test::vgg16_profile(machine, 32), test::alexnet_profile(machine, 128),
+                                 test::googlenet_profile(machine, 64), test::chain_profile(machine, 64, 12)})
+    plan_and_compile(profile, profile.phases[0], profile.phases[0].id, {"hybrid", "superneurons", "swap-all"},
+                     tally);
+  for (const auto& [why, times] : tally.refused) ADD_FAILURE() << why << " (" << times << ")";
+  EXPECT_GT(tally.replaying, 10);
+}
+
+// Op 0 makes a map of the input, op 1 changes it in place, op 2 reads it; op 4 reads it again.
+PhaseProfile in_place_phase() {
+  constexpr std::uint64_t bytes = 4 << 20;
+  PhaseProfile phase;
+  phase.id = "9f31";
+  phase.functions = {"work"};
+  phase.buffers = {{bytes, true}, {bytes, true, 0, 5}, {bytes, true, 2, 5}, {bytes, true, 3, 5}};
+  phase.versions = {{0, 0, bytes, outside, {0}, Role::input},
+                    {1, 0, bytes, 0, {1}, Role::activation},
+                    {1, 0, bytes, 1, {2, 4}, Role::feature_map},
+                    {2, 0, bytes, 2, {3}, Role::activation},
+                    {3, 0, bytes, 3, {4}, Role::activation}};
+  const std::vector<std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>>> ops = {
+      {{0}, {1}}, {{1}, {2}}, {{2}, {3}}, {{3}, {4}}, {{2, 4}, {}}};
+  for (const auto& [reads, writes] : ops) {
+    ProfileOp op;
+    op.kind = OpKind::elementwise;
+    op.us = 1;
+    op.reads = reads;
+    op.writes = writes;
+    phase.ops.push_back(op);
+  }
+  return phase;
+}
+
+std::string compiled(std::vector<std::int32_t> by, const Plan::Actions& before, std::int32_t dropped_after) {
+  const runtime::KnownPhase phase = test::known_phase(in_place_phase());
+  Plan plan;
+  plan.phase = phase.profile.id;
+  plan.structure = structure_of(phase.profile);
+  PlanMap map;
+  map.buffer = 1;
+  map.bytes = 4 << 20;
+  map.of = MapClass::recompute;
+  map.by = std::move(by);
+  plan.maps = {map};
+  plan.before = before;
+  plan.after[dropped_after] = {{PlanAction::Kind::drop, 0}};
+  const auto script = runtime::Script::compile(plan, phase, 0);
+  return script ? "" : script.error().message;
+}
+
+TEST(PlannedScripts, NothingMayReadWhatIsGone) {
+  const PlanAction conv{PlanAction::Kind::replay, 0}, relu{PlanAction::Kind::replay, 1};
+  EXPECT_EQ(compiled({0, 1}, {{4, {conv, relu}}}, 2), "");
+  EXPECT_EQ(compiled({0, 1}, {{4, {conv, relu, conv}}}, 2), "")
+      << "once it is back, nothing is written over it";
+  EXPECT_EQ(compiled({0, 1}, {{4, {conv, relu}}}, 1), "plan: op 2 needs map 0, which is not whole by then");
+  EXPECT_EQ(compiled({0}, {{4, {conv}}}, 2), "plan: op 4 needs map 0, which is not whole by then");
+  EXPECT_EQ(compiled({0}, {{4, {conv, relu}}}, 2),
+            "plan: the replay of op 1 before op 4 would overwrite what lives");
+  EXPECT_EQ(compiled({0, 1}, {{4, {relu, conv}}}, 2),
+            "plan: the replay of op 1 before op 4 reads what is gone");
+  EXPECT_EQ(compiled({0, 1}, {{3, {conv}}, {4, {relu}}}, 2),
+            "plan: the replay of op 1 before op 4 reads what is gone");
+  EXPECT_EQ(compiled({0, 1}, {{3, {conv, relu}}, {4, {relu}}}, 2),
+            "plan: the replay of op 1 before op 4 reads what is gone");
+}
+
+}  // namespace
+}  // namespace pooch
