@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <iterator>
 
+#include "core/files.h"
 #include "core/utf8.h"
 
 namespace pooch::log {
@@ -28,8 +28,11 @@ bool changes_lines(std::string_view character) {
 void configure(LogLevel level, const std::string& file) {
   threshold = level;
   if (file.empty()) return;
-  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  // Without O_NONBLOCK a pipe that nobody reads would hold up the program for good.
+  constexpr int flags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  const int fd = ::open(file.c_str(), flags, 0644);
   if (fd >= 0) {
+    fcntl(fd, F_SETFL, O_APPEND);
     output = fd;
   } else {
     warn("POOCH_LOG_FILE: '{}' cannot be written; logging to stderr", file);
@@ -64,13 +67,8 @@ std::string printable(std::string_view text) {
 
 void write(LogLevel level, std::string_view message) {
   // One write call per line, so that lines of several processes do not mix.
-  const std::string line =
-      fmt::format("pooch: {}{}\n", prefixes[static_cast<int>(level)], printable(message));
-  for (std::size_t done = 0; done < line.size();) {
-    const ssize_t n = ::write(output, line.data() + done, line.size() - done);
-    if (n <= 0) return;
-    done += static_cast<std::size_t>(n);
-  }
+  (void)write_all(output,
+                  fmt::format("pooch: {}{}\n", prefixes[static_cast<int>(level)], printable(message)));
 }
 
 }  // namespace pooch::log

@@ -12,12 +12,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <system_error>
 #include <vector>
 
+#include "core/files.h"
 #include "core/log.h"
 #include "core/per_thread.h"
 #include "core/summary.h"
@@ -66,13 +66,13 @@ std::span<const Served* const> served() {
 }
 constinit std::atomic<bool> foreign_reported{false};
 constinit std::atomic<std::uint64_t> foreign_calls{0};
+constinit std::atomic<bool> write_failed{false};
 constinit std::mutex opening;
 constinit const std::filesystem::path* report_folder = nullptr;  // the process's; empty: no report is written
 
 [[noreturn]] void end_with_usage_error(const std::string& message) {
   std::fflush(nullptr);
-  std::fprintf(stderr, "pooch: error: %s\n", log::printable(message).c_str());
-  std::fflush(stderr);
+  (void)write_all(STDERR_FILENO, fmt::format("pooch: error: {}\n", log::printable(message)));
   _exit(2);
 }
 
@@ -99,22 +99,11 @@ void in_forked_child() {
   first_watch.store(nullptr);
 }
 
-Status write_file(const std::filesystem::path& to, const std::string& text) {
+void write_file(const char* what, const std::filesystem::path& to, const std::string& text) {
   std::error_code error;
-  if (to.has_parent_path()) std::filesystem::create_directories(to.parent_path(), error);
-  const std::filesystem::path draft = to.string() + "." + std::to_string(getpid());
-  {
-    std::ofstream out(draft, std::ios::binary);
-    out << text;
-    out.flush();
-    if (!out) return Error{ErrorCode::invalid_argument, fmt::format("cannot write {}", draft.string())};
-  }
-  std::filesystem::rename(draft, to, error);
-  if (error) {
-    return Error{ErrorCode::invalid_argument,
-                 fmt::format("cannot write {}: {}", to.string(), error.message())};
-  }
-  return Done{};
+  std::filesystem::create_directories(to.parent_path(), error);
+  if (const Status written = write_whole(to, text); !written && !write_failed.exchange(true))
+    log::error("{}: cannot write {}: {}", what, to.string(), written.error().message);
 }
 
 // Where this process leaves its report. Processes that share a folder have one of their own in it: ranks by
@@ -133,24 +122,31 @@ std::filesystem::path own_report_folder(const Config& from) {
   return folder / fmt::format("process-{}", getpid());
 }
 
-void report(const Served& one) {
-  Summary summary = one.session->summary();  // before the link is measured by copies of our own
+Summary summary_of(const Served& one) {
+  Summary summary = one.session->summary();
   if (&one == served().front()) describe_outside(summary);
+  return summary;
+}
+
+void write_report(const Served& one, const Summary& summary) {
+  if (one.report.empty()) return;
+  write_file("the summary", one.report / "summary.json", to_json(summary));
+  if (config.load()->report_folder.empty()) return;
+  Profile profile = one.session->profile();
+  describe_sites(profile);
+  describe_trials(profile);
+  write_file("POOCH_REPORT", one.report / "profile.json", to_json(profile));
+}
+
+void report(const Served& one) {
+  const Summary summary = summary_of(one);  // before the link is measured by copies of our own
   one.session->finish_profile();
   log::info("{} ops, peak {} of {} device bytes, {} evictions, {} bytes out, {} bytes in, need {} bytes",
             summary.ops, summary.peak_device_bytes, summary.cap_bytes, summary.evictions, summary.bytes_out,
             summary.bytes_in, summary.need_bytes);
   if (summary.ops > 0 && !summary.iterations)
     log::info("the program's calls do not repeat themselves: no iterations, no profile");
-  if (one.report.empty()) return;
-  if (const Status written = write_file(one.report / "summary.json", to_json(summary)); !written)
-    log::error("the summary: {}", written.error().message);
-  if (config.load()->report_folder.empty()) return;
-  Profile profile = one.session->profile();
-  describe_sites(profile);
-  describe_trials(profile);
-  if (const Status written = write_file(one.report / "profile.json", to_json(profile)); !written)
-    log::error("POOCH_REPORT: {}", written.error().message);
+  write_report(one, summary);
 }
 
 void at_exit() {

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,13 +24,17 @@ namespace {
 constexpr std::size_t stack_bytes = std::size_t{64} << 10;
 constexpr std::size_t said_limit = 4096;
 constexpr int nicer_by = 10;
+constexpr int most_files = 4;
+constexpr int first_own = STDERR_FILENO + 1 + most_files + 1;  // beside those and the end that tells of ours
 
 // Shared by the caller and the two processes that borrow its memory.
 struct Birth {
   const char* program;
   char* const* arguments;
   char* const* environment;
-  int null, errors;  // files, above 2
+  int null, errors, life;  // files, first_own or above
+  std::array<int, most_files> files;
+  std::size_t file_count;
   itimerval alarm;
   char* stack;  // top, of the program's process before exec
   int id = -1;
@@ -48,6 +53,16 @@ template <class... Args>
   for (unsigned file = first; file < 65536; ++file) call(SYS_close, file);  // before Linux 5.9
 }
 
+// From here on the kernel sends SIGIO, whose default is death, when nobody has the pipe's other end any more.
+[[gnu::no_sanitize("address", "thread", "undefined")]] void die_with_caller(int life) {
+  call(SYS_fcntl, life, F_SETOWN, call(SYS_getpid));
+  call(SYS_fcntl, life, F_SETFL, O_WRONLY | O_ASYNC);
+  // It may have happened before.
+  pollfd end{life, 0, 0};
+  constexpr timespec at_once{0, 0};
+  if (call(SYS_ppoll, &end, 1, &at_once, nullptr, sizeof(unsigned long)) > 0) call(SYS_exit_group, 127);
+}
+
 [[gnu::no_sanitize("address", "thread", "undefined")]] int become_program(void* argument) {
   auto& birth = *static_cast<Birth*>(argument);
   call(SYS_setsid);
@@ -58,13 +73,17 @@ template <class... Args>
   call(SYS_dup3, birth.null, STDIN_FILENO, 0);
   call(SYS_dup3, birth.null, STDOUT_FILENO, 0);
   call(SYS_dup3, birth.errors, STDERR_FILENO, 0);
-  close_from(STDERR_FILENO + 1);
+  int next = STDERR_FILENO + 1;
+  for (std::size_t i = 0; i < birth.file_count; ++i) call(SYS_dup3, birth.files[i], next++, 0);
+  call(SYS_dup3, birth.life, next, 0);
+  close_from(static_cast<unsigned>(next) + 1);
   call(SYS_chdir, "/");
   const long niceness = 20 - call(SYS_getpriority, PRIO_PROCESS, 0);  // the kernel answers 20 - nice
   call(SYS_setpriority, PRIO_PROCESS, 0, std::min(niceness + nicer_by, 19L));
   call(SYS_setitimer, ITIMER_REAL, &birth.alarm, nullptr);  // survives exec
   constexpr unsigned long none = 0;
   call(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
+  die_with_caller(next);
   call(SYS_execve, birth.program, birth.arguments, birth.environment);
   birth.failure = errno;
   call(SYS_exit_group, 127);
@@ -88,25 +107,20 @@ Error failed(const char* what, int reason) {
 }
 
 // A file number that redirection will not overwrite: a program may have closed its own first three.
-int above_stderr(int file) {
-  if (file < 0 || file > STDERR_FILENO) return file;
-  const int higher = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  const int reason = errno;
-  close(file);
-  errno = reason;
-  return higher;
+OpenFile out_of_the_way(int file) {
+  if (file < 0 || file >= first_own) return OpenFile(file);
+  const OpenFile low(file);
+  return OpenFile(fcntl(file, F_DUPFD_CLOEXEC, first_own));
 }
 
-struct File {
-  int number = -1;
-  File() = default;
-  explicit File(int n) : number(n) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (number >= 0) close(number);
-  }
-};
+// {to read from, to write to}
+Result<std::pair<OpenFile, OpenFile>> make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return failed("pipe", errno);
+  std::pair both(out_of_the_way(ends[0]), out_of_the_way(ends[1]));
+  if (!both.first || !both.second) return failed("pipe", errno);
+  return both;
+}
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> all;
@@ -153,41 +167,48 @@ int give_birth(Birth& birth) {
 Result<DetachedProcess> DetachedProcess::start(const DetachedCommand& command) {
   const std::vector<char*> arguments = pointers(command.arguments);
   const std::vector<char*> environment = pointers(command.environment);
-  const File null(above_stderr(open("/dev/null", O_RDWR | O_CLOEXEC)));
-  if (null.number < 0) return failed("/dev/null", errno);
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return failed("pipe", errno);
-  File errors(above_stderr(ends[0]));
-  const File writing(above_stderr(ends[1]));
-  if (errors.number < 0 || writing.number < 0) return failed("pipe", errno);
-  fcntl(writing.number, F_SETFL, 0);  // the program's end may block
+  const OpenFile null = out_of_the_way(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) return failed("/dev/null", errno);
+  auto errors = make_pipe();
+  if (!errors) return errors.error();
+  auto life = make_pipe();
+  if (!life) return life.error();
+  fcntl(errors->second.number(), F_SETFL, 0);  // the program's end may block
 
-  Birth birth{arguments[0], arguments.data(), environment.data(),
-              null.number,  writing.number,   itimerval{{0, 0}, {static_cast<time_t>(command.seconds), 0}},
+  Birth birth{arguments[0],
+              arguments.data(),
+              environment.data(),
+              null.number(),
+              errors->second.number(),
+              life->second.number(),
+              {},
+              std::min(command.files.size(), std::size_t{most_files}),
+              itimerval{{0, 0}, {static_cast<time_t>(command.seconds), 0}},
               nullptr};
+  std::vector<OpenFile> moved;
+  for (std::size_t i = 0; i < birth.file_count; ++i) {
+    moved.emplace_back(fcntl(command.files[i], F_DUPFD_CLOEXEC, first_own));
+    if (!moved.back()) return failed("a file for the program", errno);
+    birth.files[i] = moved.back().number();
+  }
   if (const int reason = give_birth(birth); reason != 0) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("{} cannot be run: {}", command.arguments[0], strerror(reason)), reason};
   }
   // The number was taken a moment ago, so it is nobody else's yet.
-  const auto process = static_cast<int>(syscall(SYS_pidfd_open, birth.id, 0u));
-  return DetachedProcess(std::exchange(errors.number, -1), process);
-}
-
-DetachedProcess::~DetachedProcess() {
-  if (errors_ >= 0) close(errors_);
-  if (process_ >= 0) close(process_);
+  OpenFile process(static_cast<int>(syscall(SYS_pidfd_open, birth.id, 0u)));
+  return DetachedProcess(std::move(errors->first), std::move(life->first), std::move(process));
 }
 
 // At most a pipe's content, so that a program that never stops talking does not hold us up.
 void DetachedProcess::read_errors() {
   std::array<char, 4096> piece;
-  for (int i = 0; i < 16 && errors_ >= 0; ++i) {
-    const ssize_t got = read(errors_, piece.data(), piece.size());
+  for (int i = 0; i < 16 && errors_; ++i) {
+    const ssize_t got = read(errors_.number(), piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) {
-      close(std::exchange(errors_, -1));
+      errors_ = OpenFile();
       return;
     }
     const auto room = said_limit - said_.size();
@@ -206,20 +227,20 @@ bool DetachedProcess::wait_until(std::chrono::steady_clock::time_point then) {
     const auto left = last ? std::chrono::milliseconds(0)
                            : std::min(std::chrono::ceil<std::chrono::milliseconds>(then - now),
                                       std::chrono::milliseconds(1000));
-    std::array<pollfd, 2> files{pollfd{errors_, POLLIN, 0}, pollfd{process_, POLLIN, 0}};
+    std::array<pollfd, 2> files{pollfd{errors_.number(), POLLIN, 0}, pollfd{process_.number(), POLLIN, 0}};
     if (poll(files.data(), files.size(), static_cast<int>(left.count())) < 0) continue;  // a signal
     read_errors();
     // Without a pidfd the end of stderr tells.
-    ended_ = process_ >= 0 ? files[1].revents != 0 : errors_ < 0;
+    ended_ = process_ ? files[1].revents != 0 : !errors_;
   }
   // Where the user's program is its own init, nobody else takes note of the end.
   constexpr auto by_pidfd = static_cast<idtype_t>(3);
-  if (ended_ && process_ >= 0) waitid(by_pidfd, static_cast<id_t>(process_), nullptr, WEXITED | WNOHANG);
+  if (ended_ && process_) waitid(by_pidfd, static_cast<id_t>(process_.number()), nullptr, WEXITED | WNOHANG);
   return ended_;
 }
 
 void DetachedProcess::kill() {
-  if (!ended_ && process_ >= 0) syscall(SYS_pidfd_send_signal, process_, SIGKILL, nullptr, 0u);
+  if (!ended_ && process_) syscall(SYS_pidfd_send_signal, process_.number(), SIGKILL, nullptr, 0u);
 }
 
 }  // namespace pooch::runtime

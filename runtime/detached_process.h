@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/files.h"
 #include "core/result.h"
 
 namespace pooch::runtime {
@@ -23,23 +24,17 @@ struct DetachedCommand {
   std::vector<std::string> arguments;    // [0]: the program's absolute path
   std::vector<std::string> environment;  // NAME=value
   unsigned seconds = 60;                 // then SIGALRM ends it, whoever is left to watch
+  std::vector<int> files = {};           // what it finds open as 3, 4, …: four at most
 };
 
 // stdin and stdout are /dev/null, stderr is kept; own session, folder "/", 10 steps nicer, signals as at
-// birth, no other file open.
+// birth, no other file open but the end of a pipe whose other end is ours: when the last process that has it
+// is gone, by whatever death, the kernel ends the program (SIGIO).
 class DetachedProcess {
  public:
   // Error: internal; invalid_argument, the program cannot be executed (vendor_status is the errno). Returns
   // when the program has been loaded.
   static Result<DetachedProcess> start(const DetachedCommand& command);
-  DetachedProcess(DetachedProcess&& other) noexcept
-      : errors_(std::exchange(other.errors_, -1)),
-        process_(std::exchange(other.process_, -1)),
-        ended_(other.ended_),
-        said_(std::move(other.said_)) {}
-  DetachedProcess& operator=(DetachedProcess&&) = delete;
-  ~DetachedProcess();
-
   // Never waits.
   bool ended();
   // Waits for its end, until then at most; true: it has ended.
@@ -51,11 +46,13 @@ class DetachedProcess {
   const std::string& said() const { return said_; }
 
  private:
-  DetachedProcess(int errors, int process) : errors_(errors), process_(process) {}
+  DetachedProcess(OpenFile errors, OpenFile life, OpenFile process)
+      : errors_(std::move(errors)), life_(std::move(life)), process_(std::move(process)) {}
   void read_errors();
 
-  int errors_;   // pipe
-  int process_;  // pidfd, or -1
+  OpenFile errors_;   // pipe
+  OpenFile life_;     // pipe, never read
+  OpenFile process_;  // pidfd, or none
   bool ended_ = false;
   std::string said_;
 };

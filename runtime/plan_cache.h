@@ -23,15 +23,19 @@ struct PlanIdentity {
   std::string mismatch(const Plan& plan) const;
 };
 
+// What others may write is not trusted, because a plan decides what becomes of the program's data: the folder
+// and every entry must belong to the user or to root, and neither their group nor anybody else may write
+// there. No sticky bit makes up for that.
 class PlanCache {
  public:
-  // `folder` is made when the first plan is stored; empty: nothing is ever found or kept.
+  // `folder` is made (0700) when the first plan is stored; empty: nothing is ever found or kept.
   explicit PlanCache(std::string folder) : folder_(std::move(folder)) {}
 
-  const std::string& folder() const { return folder_; }
+  // Error: invalid_argument, the folder is there and not to be trusted; the message names it.
+  Status trusted() const;
   std::string path_of(const PlanIdentity& identity) const;
   // Empty: there is none. Error invalid_argument: there is one, and it is of no use (cut off, unreadable,
-  // made for something else); the message names the file.
+  // made for something else, not to be trusted); the message names the file or folder.
   Result<std::optional<Plan>> find(const PlanIdentity& identity) const;
   // Replaces what is there. Error: invalid_argument, the message names the file or folder.
   Status store(const PlanIdentity& identity, const Plan& plan) const;

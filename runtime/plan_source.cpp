@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,15 +15,16 @@
 #include <fstream>
 #include <system_error>
 
+#include "core/files.h"
 #include "core/log.h"
-#include "runtime/whole_file.h"
 
 namespace pooch::runtime {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* profile_name = "/profile.json";
-constexpr const char* plan_name = "/plan.json";
+// What a planner finds open: its profile, and where its plan is to go.
+constexpr const char* profile_name = "/dev/fd/3";
+constexpr const char* plan_name = "/dev/fd/4";
 // For what happens before and after the planner's own work.
 constexpr std::chrono::milliseconds grace(1000);
 
@@ -81,9 +83,11 @@ std::string first_line(const std::string& text) {
   return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
 }
 
-void remove_all(const std::string& folder) {
-  std::error_code error;
-  fs::remove_all(folder, error);
+// A file without a name: whatever becomes of this process or the planner, nothing is left of it.
+Result<OpenFile> nameless_file(const char* purpose) {
+  OpenFile file(memfd_create(purpose, MFD_CLOEXEC));
+  if (!file) return file_error(errno);
+  return file;
 }
 
 }  // namespace
@@ -106,6 +110,10 @@ PlanSource::PlanSource(const Config& config, PlanTarget target, Limits limits)
       limits_(std::move(limits)),
       cache_(is_planned(config.policy) ? cache_folder(config.cache_folder) : "") {
   if (!is_planned(policy_)) return;
+  if (const Status fit = cache_.trusted(); !fit) {
+    log::warn("plans are neither looked for nor kept: the cache is not trusted: {}", fit.error().message);
+    cache_ = PlanCache("");
+  }
   environment_ = planner_environment();
   std::error_code error;
   std::vector<fs::path> places{fs::absolute(config.planner_program, error)};
@@ -192,47 +200,27 @@ std::optional<Plan> PlanSource::find_cached(const PlanIdentity& identity) const 
   return std::move(*found);
 }
 
-// A folder of its own with the profile in it.
-Result<std::string> PlanSource::write_profile(const Profile& profile) const {
-  const char* temporary = std::getenv("TMPDIR");
-  const std::string text = to_json(profile);
-  std::string why;
-  std::error_code error;
-  if (!cache_.folder().empty()) fs::create_directories(cache_.folder(), error);
-  for (const std::string& base : {std::string(temporary != nullptr && *temporary == '/' ? temporary : "/tmp"),
-                                  cache_.folder(), std::string("/dev/shm")}) {
-    if (base.empty()) continue;
-    std::string folder = base + "/pooch-plan-XXXXXX";
-    if (mkdtemp(folder.data()) == nullptr) {
-      why = fmt::format("{}: {}", base, std::strerror(errno));
-      continue;
-    }
-    const Status written = write_whole(folder + profile_name, text);
-    if (written) return folder;
-    why = fmt::format("{}: {}", base, written.error().message);
-    remove_all(folder);
-  }
-  return refused("the profile cannot be written: " + why);
-}
-
 Result<PlanSource::Work> PlanSource::start_planner(const PlanIdentity& identity, const Profile& profile,
                                                    unsigned effort) {
-  const auto folder = write_profile(profile);
-  if (!folder) return folder.error();
+  const auto given = nameless_file("pooch-profile");
+  auto plan = nameless_file("pooch-plan");
+  const int reason = !given  ? given.error().vendor_status
+                     : !plan ? plan.error().vendor_status
+                             : write_all(given->number(), to_json(profile));
+  if (reason != 0) return refused(fmt::format("the profile cannot be written: {}", std::strerror(reason)));
   const DetachedCommand command{
-      {planner_, "plan", *folder + profile_name, "--phase", identity.phase, "--policy", identity.policy,
-       "--memory", std::to_string(identity.cap), "--backing", std::string(name(identity.backing)), "--effort",
-       std::to_string(effort), "-o", *folder + plan_name},
+      {planner_, "plan", profile_name, "--phase", identity.phase, "--policy", identity.policy, "--memory",
+       std::to_string(identity.cap), "--backing", std::string(name(identity.backing)), "--effort",
+       std::to_string(effort), "-o", plan_name},
       environment_,
-      limits_.seconds};
+      limits_.seconds,
+      {given->number(), plan->number()}};
   log::info("phase {}: {} makes a plan", identity.phase, planner_);
   const auto begun = std::chrono::steady_clock::now();
   auto process = DetachedProcess::start(command);
-  if (!process) {
-    remove_all(*folder);
-    return process.error();
-  }
-  return Work{std::move(*process), *folder, begun, begun + std::chrono::seconds(limits_.seconds) + grace};
+  if (!process) return process.error();
+  return Work{std::move(*process), std::move(*plan), begun,
+              begun + std::chrono::seconds(limits_.seconds) + grace};
 }
 
 void PlanSource::forget(const std::string& phase) {
@@ -267,7 +255,6 @@ void PlanSource::advance(const std::string& phase, Entry& entry) {
   }
   auto plan = result_of(entry.identity, work);
   const std::chrono::duration<double> took = now - work.begun;
-  remove_all(work.folder);
   entry.work.reset();
   if (!plan) return fail(phase, entry, plan.error().message);
   failures_ = 0;
@@ -278,8 +265,9 @@ void PlanSource::advance(const std::string& phase, Entry& entry) {
 }
 
 Result<Plan> PlanSource::result_of(const PlanIdentity& identity, const Work& work) const {
-  const auto text = read_whole(work.folder + plan_name);
-  if (!text) {
+  const auto text = read_whole(work.plan.number());
+  if (!text) return text.error();
+  if (text->empty()) {
     if (const std::string said = first_line(work.process.said()); !said.empty())
       return refused(fmt::format("{}: {}", planner_, said));
     const auto limit = work.begun + std::chrono::seconds(limits_.seconds);
@@ -315,7 +303,6 @@ void PlanSource::abandon() {
   for (auto& [phase, entry] : entries_) {
     if (!entry.work) continue;
     entry.work->process.kill();
-    remove_all(entry.work->folder);
     entry.work.reset();
   }
 }

@@ -73,13 +73,13 @@ class PlanSource {
   bool pending(const std::string& phase) const;
   // Waits until poll(phase) has its answer, as long as the planner may take at most.
   void settle(const std::string& phase);
-  // At the program's end: ends planners that are still at work, and removes their files.
+  // At the program's end: ends planners that are still at work.
   void abandon();
 
  private:
   struct Work {
     DetachedProcess process;
-    std::string folder;
+    OpenFile plan;  // that the planner writes to
     std::chrono::steady_clock::time_point begun, until;
   };
   struct Entry {
@@ -93,7 +93,6 @@ class PlanSource {
   Status read_plan_file(const std::string& path);
   std::optional<Plan> find_cached(const PlanIdentity& identity) const;
   Result<Work> start_planner(const PlanIdentity& identity, const Profile& profile, unsigned effort);
-  Result<std::string> write_profile(const Profile& profile) const;
   void advance(const std::string& phase, Entry& entry);
   Result<Plan> result_of(const PlanIdentity& identity, const Work& work) const;
   void keep(const Entry& entry, const Plan& plan);

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "core/files.h"
 #include "runtime/json_text.h"
 
 namespace pooch::runtime {
@@ -186,7 +187,7 @@ Status TraceFile::write(const std::string& path) {
   add_arrows();
   std::stable_sort(items_.begin(), items_.end(),
                    [](const Item& a, const Item& b) { return a.at_us < b.at_us; });
-  auto file = DraftFile::open(path);
+  auto file = OutputFile::open(path);
   if (!file) return file.error();
   std::string piece = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   put_rows(piece);

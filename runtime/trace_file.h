@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "runtime/trace.h"
-#include "runtime/whole_file.h"
 
 namespace pooch::runtime {
 

@@ -81,7 +81,7 @@ int compare_command(const std::string& first, const std::string& second) {
   for (const std::string& path : {first, second}) {
     auto plan = read_plan(path);
     if (!plan) {
-      fmt::print(stderr, "pooch: error: compare: {}: {}\n", path, plan.error().message);
+      say("pooch: error: compare: {}: {}\n", path, plan.error().message);
       return exit_bad_usage;
     }
     plans.push_back(std::move(*plan));

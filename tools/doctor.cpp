@@ -15,6 +15,7 @@
 #include "environment.h"
 #include "install.h"
 #include "run_command.h"
+#include "text_file.h"
 
 namespace pooch::tools {
 namespace fs = std::filesystem;
@@ -98,7 +99,7 @@ int doctor_command(const DoctorOptions& options) {
   const Install install = find_install();
   const auto device = parse_device(options.device, install.softgpu_folder);
   if (!device) {
-    fmt::print(stderr, "pooch: error: --device {}\n", device.error().message);
+    say("pooch: error: --device {}\n", device.error().message);
     return exit_bad_usage;
   }
   const bool software = device->has_value();

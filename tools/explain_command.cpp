@@ -80,7 +80,7 @@ std::string times_text(const Plan& plan) {
 int explain_command(const std::string& path) {
   const auto plan = read_plan(path);
   if (!plan) {
-    fmt::print(stderr, "pooch: error: explain: {}: {}\n", path, plan.error().message);
+    say("pooch: error: explain: {}: {}\n", path, plan.error().message);
     return exit_bad_usage;
   }
   const std::string head =

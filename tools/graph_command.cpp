@@ -14,6 +14,7 @@
 #include "recording_file.h"
 #include "run_command.h"
 #include "sites.h"
+#include "text_file.h"
 
 namespace pooch::tools {
 namespace {
@@ -47,8 +48,7 @@ Result<Profile> read_input(const std::string& path) {
   const auto recorded = read_recording(path);
   if (!recorded) return recorded.error();
   if (*recorded) {
-    if (!(*recorded)->complete)
-      fmt::print(stderr, "pooch: {}: it stops before the program's own end\n", path);
+    if (!(*recorded)->complete) say("pooch: {}: it stops before the program's own end\n", path);
     return (*recorded)->profile;
   }
   const auto text = read_file(path);
@@ -57,13 +57,13 @@ Result<Profile> read_input(const std::string& path) {
 }
 
 int bad_input(const std::string& file, const Error& error) {
-  fmt::print(stderr, "pooch: error: graph: {}: {}\n", file, error.message);
+  say("pooch: error: graph: {}: {}\n", file, error.message);
   return exit_bad_usage;
 }
 
 std::string sites_text(const Profile& profile, const PhaseProfile& phase) {
   SitesText sites = graph_sites(profile, phase);
-  for (const std::string& problem : sites.problems) fmt::print(stderr, "pooch: {}\n", problem);
+  for (const std::string& problem : sites.problems) say("pooch: {}\n", problem);
   return std::move(sites.text);
 }
 
@@ -89,9 +89,7 @@ int graph_command(const GraphOptions& options) {
         out += fmt::format("also: phase {} ({}), {} ops\n", other.id, other.kind, other.ops.size());
     }
   }
-  if (std::fwrite(out.data(), 1, out.size(), stdout) == out.size() && std::fflush(stdout) == 0) return 0;
-  fmt::print(stderr, "pooch: error: graph: the output could not be written: {}\n", std::strerror(errno));
-  return exit_failed;
+  return print_text("graph", out);
 }
 
 }  // namespace pooch::tools

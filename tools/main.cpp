@@ -17,6 +17,7 @@
 #include "record_command.h"
 #include "run_command.h"
 #include "simulate_command.h"
+#include "text_file.h"
 
 namespace {
 
@@ -170,7 +171,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& wanted) {  // help or version
     return app.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "pooch: error: {}\n", error.what());
+    pooch::tools::say("pooch: error: {}\n", error.what());
     return pooch::tools::exit_bad_usage;
   }
   if (doctor.parsed()) return pooch::tools::doctor_command(doctor_options);
@@ -179,7 +180,7 @@ int main(int argc, char** argv) {
   if (const auto code = plans.run(options.command)) return *code;
   if (options.command.empty()) {
     const std::string wanted = app.get_subcommands().front()->get_name();
-    fmt::print(stderr, "pooch: error: {}: no command: it goes after --\n", wanted);
+    pooch::tools::say("pooch: error: {}: no command: it goes after --\n", wanted);
     return pooch::tools::exit_bad_usage;
   }
   if (record.parsed()) return pooch::tools::record_command({options, recording});

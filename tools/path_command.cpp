@@ -13,7 +13,7 @@ namespace pooch::tools {
 int path_command() {
   const auto path = library_to_preload(find_install());
   if (path) return print_text("path", *path + "\n");
-  fmt::print(stderr, "pooch: error: path: {}\n", path.error().message);
+  say("pooch: error: path: {}\n", path.error().message);
   return exit_failed;
 }
 

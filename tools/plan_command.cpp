@@ -96,7 +96,7 @@ std::string names_of(const Policies& policies) {
 }
 
 int complain(const std::string& message) {
-  fmt::print(stderr, "pooch: error: plan: {}\n", message);
+  say("pooch: error: plan: {}\n", message);
   return exit_bad_usage;
 }
 
@@ -126,8 +126,7 @@ void say_own_algorithms(const char* command, const std::string& policy, const Pr
   for (const PhaseProfile& each : profile.phases) {
     if (!phase.empty() && each.id != phase) continue;
     if (!policy::has_other_algorithms(profile, each))
-      fmt::print(stderr, "pooch: {}: {}: the program tried no algorithms: convolutions keep its own\n",
-                 command, policy);
+      say("pooch: {}: {}: the program tried no algorithms: convolutions keep its own\n", command, policy);
     return;
   }
 }
@@ -146,7 +145,9 @@ int plan_command(const PlanOptions& options) {
   if (const Status written = write_text(options.output, to_json(*plan)); !written)
     return complain(fmt::format("-o '{}': {}", options.output, written.error().message));
   if (changes_numerics(options.policy)) say_own_algorithms("plan", options.policy, *profile, options.phase);
-  return print_text("plan", in_a_line(*plan));
+  if (!is_stdout(options.output)) return print_text("plan", in_a_line(*plan));
+  say_text(in_a_line(*plan));  // the plan itself is on stdout
+  return 0;
 }
 
 }  // namespace pooch::tools

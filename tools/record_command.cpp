@@ -18,6 +18,7 @@
 
 #include "core/bytes.h"
 #include "recording_file.h"
+#include "text_file.h"
 
 namespace pooch::tools {
 namespace fs = std::filesystem;
@@ -125,8 +126,14 @@ class Relay {
   std::thread thread_;
 };
 
+// Pipes and links stay.
+void remove_regular(const fs::path& file) {
+  std::error_code error;
+  if (fs::symlink_status(file, error).type() == fs::file_type::regular) fs::remove(file, error);
+}
+
 int complain(int code, const std::string& message) {
-  fmt::print(stderr, "pooch: error: record: {}\n", message);
+  say("pooch: error: record: {}\n", message);
   return code;
 }
 
@@ -150,14 +157,12 @@ int record_command(const RecordOptions& options) {
     return code != 0 ? code : exit_failed;
   }
   if (file->bytes_in() == 0) {
-    std::error_code error;
-    fs::remove(options.output, error);
+    remove_regular(options.output);
     // A command that failed has said why itself.
     return code != 0 ? code
                      : complain(exit_failed, "the command used no memory of a GPU: nothing is recorded");
   }
-  fmt::print(stderr, "pooch: recorded {} of calls in {}\n", format_bytes(file->bytes_in()),
-             format_bytes(file->bytes_out()));
+  say("pooch: recorded {} of calls in {}\n", format_bytes(file->bytes_in()), format_bytes(file->bytes_out()));
   return code;
 }
 

@@ -1,26 +1,24 @@
 #include "recording_file.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <zstd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "core/files.h"
 #include "core/recording.h"
+#include "text_file.h"
 #include "tracker/recorded_profile.h"
 
 namespace pooch::tools {
-namespace {
-
-Error failed(int reason) {
-  return {ErrorCode::invalid_argument, std::strerror(reason)};
-}
-
-}  // namespace
 
 // --- writing
 
@@ -35,9 +33,9 @@ void CompressedFile::Deleter::operator()(Compressor* compressor) const {
 }
 
 Result<CompressedFile> CompressedFile::create(const std::string& path) {
-  CompressedFile made;
-  made.file_.reset(std::fopen(path.c_str(), "wbe"));
-  if (!made.file_) return failed(errno);
+  const auto file = open_stream(output_path(path), {.waits = true});
+  if (!file) return file.error();
+  CompressedFile made(*file);
   made.compressor_.reset(new Compressor);
   if (made.compressor_->context == nullptr) return Error{ErrorCode::internal, "zstd cannot be started"};
   // Iterations are alike: a window that holds some of them makes all but the first nearly free.
@@ -49,6 +47,16 @@ Result<CompressedFile> CompressedFile::create(const std::string& path) {
   return made;
 }
 
+CompressedFile::CompressedFile(CompressedFile&& other) noexcept
+    : file_(std::exchange(other.file_, -1)),
+      compressor_(std::move(other.compressor_)),
+      bytes_in_(other.bytes_in_),
+      bytes_out_(other.bytes_out_) {}
+
+CompressedFile::~CompressedFile() {
+  if (file_ >= 0) ::close(file_);
+}
+
 Status CompressedFile::compress(std::string_view bytes, bool last) {
   ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
   for (;;) {
@@ -57,7 +65,8 @@ Status CompressedFile::compress(std::string_view bytes, bool last) {
         ZSTD_compressStream2(compressor_->context, &out, &in, last ? ZSTD_e_end : ZSTD_e_flush);
     if (ZSTD_isError(left) != 0)
       return Error{ErrorCode::internal, fmt::format("zstd: {}", ZSTD_getErrorName(left))};
-    if (std::fwrite(out.dst, 1, out.pos, file_.get()) != out.pos) return failed(errno);
+    const std::string_view piece(compressor_->out.data(), out.pos);
+    if (const int reason = write_all(file_, piece); reason != 0) return file_error(reason);
     bytes_out_ += out.pos;
     if (left == 0) return Done{};
   }
@@ -65,14 +74,12 @@ Status CompressedFile::compress(std::string_view bytes, bool last) {
 
 Status CompressedFile::write(std::string_view bytes) {
   bytes_in_ += bytes.size();
-  const Status written = compress(bytes, /*last=*/false);
-  if (written && std::fflush(file_.get()) != 0) return failed(errno);
-  return written;
+  return compress(bytes, /*last=*/false);
 }
 
 Status CompressedFile::finish() {
   if (const Status written = compress({}, /*last=*/true); !written) return written;
-  if (std::FILE* const file = file_.release(); std::fclose(file) != 0) return failed(errno);
+  if (::close(std::exchange(file_, -1)) != 0) return file_error(errno);
   return Done{};
 }
 
@@ -86,7 +93,7 @@ using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 Result<std::size_t> read_some(std::FILE* file, std::span<char> into) {
   const std::size_t got = std::fread(into.data(), 1, into.size(), file);
-  if (got == 0 && std::ferror(file) != 0) return failed(errno);
+  if (got == 0 && std::ferror(file) != 0) return file_error(errno);
   return got;
 }
 
@@ -125,7 +132,7 @@ Result<std::optional<RecordedRun>> read_recording(const std::string& path) {
   std::error_code error;  // whoever reads a pipe after us must find it whole
   if (!std::filesystem::is_regular_file(path, error)) return std::optional<RecordedRun>{};
   const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) return failed(errno);
+  if (!file) return file_error(errno);
   std::array<char, recording_magic.size()> first{};
   const auto got = read_some(file.get(), first);
   if (!got) return got.error();

@@ -1,7 +1,6 @@
 // Recordings as they lie on disk: compressed by zstd, or as the library wrote them.
 #pragma once
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,8 +14,11 @@ namespace pooch::tools {
 // Compresses a stream into a file that can be read up to where it stops.
 class CompressedFile {
  public:
-  // Error: invalid_argument, the reason why the file cannot be written.
+  // Error: invalid_argument, the reason why the file cannot be written. `-` is stdout.
   static Result<CompressedFile> create(const std::string& path);
+  CompressedFile(CompressedFile&& other) noexcept;
+  CompressedFile& operator=(CompressedFile&&) = delete;
+  ~CompressedFile();
 
   Status write(std::string_view bytes);
   // Nothing comes any more.
@@ -27,13 +29,12 @@ class CompressedFile {
  private:
   struct Compressor;
   struct Deleter {
-    void operator()(std::FILE* file) const { std::fclose(file); }
     void operator()(Compressor* compressor) const;
   };
-  CompressedFile() = default;
+  explicit CompressedFile(int file) : file_(file) {}
   Status compress(std::string_view bytes, bool last);
 
-  std::unique_ptr<std::FILE, Deleter> file_;
+  int file_;  // -1: closed
   std::unique_ptr<Compressor, Deleter> compressor_;
   std::uint64_t bytes_in_ = 0, bytes_out_ = 0;
 };

@@ -7,21 +7,26 @@
 #include <sstream>
 
 #include "core/bytes.h"
+#include "text_file.h"
 
 namespace pooch::tools {
 
 SummaryFile::SummaryFile(const std::optional<std::string>& path) {
   if (!path) return;
-  file_ = std::fopen(path->c_str(), "w");
-  good_ = file_ != nullptr;
-}
-
-SummaryFile::~SummaryFile() {
-  if (file_ != nullptr) std::fclose(file_);
+  path_ = output_path(*path);
+  auto file = OutputFile::open(path_, {.waits = true});
+  good_ = static_cast<bool>(file);
+  if (good_ && file->direct()) file_.emplace(std::move(*file));
 }
 
 bool SummaryFile::write(const std::string& text) {
-  return file_ == nullptr || (std::fputs(text.c_str(), file_) >= 0 && std::fflush(file_) == 0);
+  if (path_.empty()) return true;
+  if (!file_) return static_cast<bool>(write_text(path_, text));
+  file_->append(text);
+  const Status written = file_->commit();
+  file_.reset();
+  path_.clear();
+  return static_cast<bool>(written);
 }
 
 std::string summary_text(const Summary& s) {
@@ -54,11 +59,10 @@ bool is_of_a_process(const std::string& folder) {
 // What to say where nobody left a summary.
 void explain_absence(const ChildEnd& end) {
   if (end.signal != 0) {
-    fmt::print(stderr, "pooch: the command was killed by signal {} and left no summary\n", end.signal);
+    say("pooch: the command was killed by signal {} and left no summary\n", end.signal);
   } else if (end.exit_code() == 0) {
     // A command that failed has said why itself.
-    fmt::print(stderr,
-               "pooch: no summary: the command never used CUDA, or ended without its exit handlers\n");
+    say("pooch: no summary: the command never used CUDA, or ended without its exit handlers\n");
   }
 }
 
@@ -92,7 +96,7 @@ std::vector<std::pair<std::string, std::filesystem::path>> summaries_in(const st
 
 bool report_run(const std::filesystem::path& folder, const ChildEnd& end, SummaryFile& copy) {
   const auto warn_if_lost = [](bool written) {
-    if (!written) fmt::print(stderr, "pooch: error: the summary could not be written\n");
+    if (!written) say("pooch: error: the summary could not be written\n");
     return written;
   };
   const auto all = summaries_in(folder);
@@ -104,12 +108,12 @@ bool report_run(const std::filesystem::path& folder, const ChildEnd& end, Summar
   for (const auto& [process, path] : all) {
     const auto summary = read_summary(path);
     if (!summary) {
-      fmt::print(stderr, "pooch: error: {}: {}\n", path.string(), summary.error().message);
+      say("pooch: error: {}: {}\n", path.string(), summary.error().message);
       copy.write("null\n");
       return false;
     }
-    if (!process.empty()) fmt::print(stderr, "pooch: {}\n", process);
-    fmt::print(stderr, "{}", summary_text(*summary));
+    if (!process.empty()) say("pooch: {}\n", process);
+    say("{}", summary_text(*summary));
     if (all.size() == 1) return warn_if_lost(copy.write(to_json(*summary)));
     together += fmt::format("{}\"{}\": {}", together.empty() ? "{" : ",\n", process, to_json(*summary));
   }

@@ -1,7 +1,6 @@
 // What `pooch run` says afterwards.
 #pragma once
 
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -9,24 +8,23 @@
 #include <vector>
 
 #include "child.h"
+#include "core/files.h"
 #include "core/summary.h"
 
 namespace pooch::tools {
 
-// The file of --summary, opened before the run so that a wrong path costs nothing.
+// The file of --summary, tried before the run so that a wrong path costs nothing.
 class SummaryFile {
  public:
   explicit SummaryFile(const std::optional<std::string>& path);
-  ~SummaryFile();
-  SummaryFile(const SummaryFile&) = delete;
-  SummaryFile& operator=(const SummaryFile&) = delete;
 
   bool good() const { return good_; }
   // False where it could not be written. True without a file.
   bool write(const std::string& text);
 
  private:
-  std::FILE* file_ = nullptr;
+  std::string path_;                // empty: there is none
+  std::optional<OutputFile> file_;  // where it is a pipe, say, which has one reader
   bool good_ = true;
 };
 

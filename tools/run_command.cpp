@@ -18,6 +18,7 @@
 #include "environment.h"
 #include "install.h"
 #include "report.h"
+#include "text_file.h"
 
 namespace pooch::tools {
 namespace fs = std::filesystem;
@@ -126,7 +127,7 @@ class ReportFolder {
 };
 
 int complain(const Refusal& refusal) {
-  fmt::print(stderr, "pooch: error: {}\n", log::printable(refusal.message));
+  say("pooch: error: {}\n", log::printable(refusal.message));
   return refusal.code;
 }
 

@@ -34,7 +34,7 @@ struct Failure {
 };
 
 int complain(const Failure& failure) {
-  if (!failure.message.empty()) fmt::print(stderr, "pooch: error: simulate: {}\n", failure.message);
+  if (!failure.message.empty()) say("pooch: error: simulate: {}\n", failure.message);
   return failure.code;
 }
 
@@ -220,8 +220,8 @@ int simulate_command(const SimulateOptions& options) {
   if (!in_core.measured())
     return complain({exit_failed, "the command had no iterations to measure: let it run eight or more"});
   if (capped.code != 0)
-    fmt::print(stderr, "pooch: simulate: under demand mode the command ended with {}; planned from {}\n",
-               capped.code, capped.measured() ? "what it did until then" : "its run with memory enough");
+    say("pooch: simulate: under demand mode the command ended with {}; planned from {}\n", capped.code,
+        capped.measured() ? "what it did until then" : "its run with memory enough");
   if (!capped.measured()) capped.profile.phases = in_core.profile.phases;
 
   in_core.profile.link = capped.profile.link;  // the same device, whichever run measured it

@@ -83,7 +83,7 @@ Result<Execution> measure(const std::filesystem::path& folder, const std::string
 Result<Execution> carry_out(RunOptions command, const std::string& phase, const Attempt& attempt) {
   const auto folder = TemporaryFolder::make();
   if (!folder) return folder.error();
-  fmt::print(stderr, "pooch: simulate: carried out: {} ({})\n", attempt.text(), command.device);
+  say("pooch: simulate: carried out: {} ({})\n", attempt.text(), command.device);
   command.policy = attempt.policy;
   const auto code = run_into(folder->path(), command,
                              {{"POOCH_TRACE", (folder->path() / "trace.json").string()},

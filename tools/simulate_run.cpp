@@ -85,7 +85,7 @@ Result<int> run_into(const fs::path& folder, const RunOptions& run, Variables va
     code = run_command(run);
   }
   if (code != 0)
-    if (const auto text = read_text(output.string())) fmt::print(stderr, "{}", *text);
+    if (const auto text = read_text(output.string())) say("{}", *text);
   return code;
 }
 

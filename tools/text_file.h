@@ -1,8 +1,11 @@
 // Whole files in, whole files out.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/result.h"
 
@@ -11,11 +14,23 @@ namespace pooch::tools {
 // Error: invalid_argument, the reason without the file's name.
 Result<std::string> read_text(const std::string& path);
 
-// Writes beside `path` and renames: whoever looks sees the old file or the whole new one. Error:
-// invalid_argument, the reason without the file's name; then nothing is left behind.
+// Where an output is to go: `-` is stdout.
+std::string output_path(const std::string& path);
+// Does it go where stdout goes, under whatever name?
+bool is_stdout(const std::string& path);
+
+// As OutputFile does (core/files.h), and `-` is stdout. Error: invalid_argument, the reason without the
+// file's name; then nothing is left behind.
 Status write_text(const std::string& path, std::string_view text);
 
 // 0, or exit_failed after a line on stderr that begins with the command's name.
 int print_text(std::string_view command, std::string_view text);
+
+// On stderr. A reader that went away is no harm.
+void say_text(std::string_view text);
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  say_text(fmt::format(format, std::forward<Args>(args)...));
+}
 
 }  // namespace pooch::tools

@@ -48,7 +48,10 @@ class PlanSourceTest : public ::testing::Test {
   void SetUp() override {
     std::string pattern = fs::temp_directory_path() / "plan-source-XXXXXX";
     root = mkdtemp(pattern.data());
-    for (const char* each : {"cache", "tmp"}) fs::create_directory(root / each);
+    for (const char* each : {"cache", "tmp"}) {
+      fs::create_directory(root / each);
+      fs::permissions(root / each, fs::perms::owner_all);
+    }
     setenv("TMPDIR", (root / "tmp").c_str(), 1);
     config.policy = Policy::hybrid;
     config.cache_folder = root / "cache";

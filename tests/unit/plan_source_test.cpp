@@ -27,7 +27,8 @@ TEST_F(PlanSourceTest, APlannerWorksFromTheProfileAndItsPlanIsKept) {
   }
   EXPECT_NE(
       read(root / "arguments")
-          .find("/profile.json --phase 9f31 --policy hybrid --memory 4096 --backing alias --effort 1 -o /"),
+          .find("plan /dev/fd/3 --phase 9f31 --policy hybrid --memory 4096 --backing alias --effort 1 -o "
+                "/dev/fd/4\n"),
       std::string::npos)
       << read(root / "arguments");
   EXPECT_EQ(read(root / "seen.json"), to_json(test::random_profile(40, 1)));
@@ -294,6 +295,33 @@ TEST_F(PlanSourceTest, EndingTheProgramEndsThePlanner) {
   EXPECT_EQ(warnings(), "");
 }
 
+// Whatever kills the program: it cannot do anything about it.
+TEST_F(PlanSourceTest, AProgramThatIsKilledTakesThePlannerWithItAndLeavesNothing) {
+  planner("echo $$ > id; exec sleep 100");
+  const pid_t program = fork();
+  if (program == 0) {
+    const auto source = open();
+    source->request(phase, [] { return test::random_profile(40, 1); }, {});
+    for (int i = 0; i < 1000 && read(root / "id").empty(); ++i) std::this_thread::sleep_for(10ms);
+    raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(program, &status, 0), program);
+  ASSERT_FALSE(read(root / "id").empty());
+  const pid_t id = std::stoi(read(root / "id"));
+  std::error_code error;
+  const std::string process = "/proc/" + std::to_string(id) + "/exe";
+  for (int i = 0; i < 500 && !fs::read_symlink(process, error).empty(); ++i)
+    std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(fs::read_symlink(process, error).empty()) << "still running";
+  EXPECT_EQ(temporary_files(), 0u);
+}
+
+TEST_F(PlanSourceTest, ReadingWhatAPlannerSaysDoesNotEndIt) {
+  planner(R"(echo one >&2; sleep 0.3; echo two >&2; sleep 0.3; cp good.json "$out")");
+  EXPECT_TRUE(ask(*open())) << warnings();
+}
+
 // ---- POOCH_PLAN
 
 TEST_F(PlanSourceTest, APlanFileServesItsPhaseAndThePlannerTheOthers) {
@@ -340,6 +368,8 @@ TEST_F(PlanSourceTest, APlanFileThatIsNoneIsABadSetting) {
   write(root / "bad.json", "{}");
   EXPECT_EQ(message("bad.json"),
             at + "/bad.json': plan: /schema is missing: accepted are plans that `pooch plan` wrote");
+  ASSERT_EQ(mkfifo((root / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(message("pipe"), at + "/pipe': not a file: accepted are plans that `pooch plan` wrote");
   EXPECT_EQ(message("tmp"), at + "/tmp': not a file: accepted are plans that `pooch plan` wrote");
   EXPECT_EQ(
       message("good.json"),
