@@ -165,7 +165,7 @@ class Stages {
       executor_.keep(*readied.position, call, op, (*call.keep)());
     if (launch() != 0) return refused;
     tracker_.launched(op);
-    residency_.used(uses, *order_.launched(stream), placement_.clock());
+    residency_.used(uses, order_.launched(stream), placement_.clock());
     for (const ChunkUse& use : uses)
       if (use.changes) use.chunk->live = true;
     if (readied.position) {
