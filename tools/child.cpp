@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,9 +57,13 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command,
   int failure[2];
   if (pipe2(failure, O_CLOEXEC) != 0)
     return Error{ErrorCode::internal, fmt::format("pipe: {}", strerror(errno))};
+  const pid_t launcher = getpid();
   const pid_t child = fork();
   if (child < 0) return Error{ErrorCode::internal, fmt::format("fork: {}", strerror(errno))};
   if (child == 0) {
+    // Whatever ends this process ends the command: also what no handler sees. That may have happened already.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher) _exit(128 + SIGKILL);
     sigprocmask(SIG_SETMASK, &before, nullptr);
     execvpe(arguments[0], arguments.data(), variables.data());
     const int reason = errno;

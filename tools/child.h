@@ -16,9 +16,9 @@ struct ChildEnd {
   int exit_code() const { return signal != 0 ? 128 + signal : status; }
 };
 
-// Interrupts and terminations that reach this process are handed on. Errors: invalid_argument, the command
-// cannot be executed (the message names it, vendor_status is the errno); internal, the process could not be
-// made.
+// Interrupts and terminations that reach this process are handed on; those that a terminal sends, the command
+// has had. If this process is killed, so is the command. Errors: invalid_argument, the command cannot be
+// executed (the message names it, vendor_status is the errno); internal, the process could not be made.
 Result<ChildEnd> run_child(const std::vector<std::string>& command,
                            const std::vector<std::string>& environment);
 

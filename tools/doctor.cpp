@@ -15,6 +15,7 @@
 #include "environment.h"
 #include "install.h"
 #include "run_command.h"
+#include "temporary_folder.h"
 #include "text_file.h"
 
 namespace pooch::tools {
@@ -53,12 +54,10 @@ Findings run_probe(Environment environment, bool software_device, bool preloaded
     return Findings{{"self-test", Level::problem, why, "run pooch doctor with POOCH_LOG=debug to see more"}};
   };
   std::error_code error;
-  std::string file = (fs::temp_directory_path(error) / "pooch-doctor-XXXXXX").string();
-  const int fd = mkstemp(file.data());
-  if (fd < 0)
-    return {
-        {"self-test", Level::problem, "no temporary file can be made", "set TMPDIR to a folder of yours"}};
-  close(fd);
+  const auto folder = TemporaryFolder::make();
+  if (!folder)
+    return {{"self-test", Level::problem, folder.error().message, "set TMPDIR to a folder of yours"}};
+  const std::string file = folder->path() / "answers";
   // Settings have a finding of their own.
   for (const char* variable : {"POOCH_MEMORY_CAP", "POOCH_HOST_MEMORY", "POOCH_POLICY", "POOCH_REPORT"})
     environment.set(variable, "");
@@ -66,7 +65,6 @@ Findings run_probe(Environment environment, bool software_device, bool preloaded
   const auto end = run_child({self, "doctor", "--probe", file}, environment.entries());
   std::ifstream in(file);
   const auto answers = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  fs::remove(file, error);
   if (!end) return failed(end.error().message);
   if (!answers.is_object())
     return failed(fmt::format("a child with libpooch.so ended with {}", end->exit_code()));

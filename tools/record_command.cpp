@@ -18,6 +18,7 @@
 
 #include "core/bytes.h"
 #include "recording_file.h"
+#include "temporary_folder.h"
 #include "text_file.h"
 
 namespace pooch::tools {
@@ -28,25 +29,17 @@ namespace {
 class NamedPipe {
  public:
   NamedPipe() {
-    std::error_code error;
-    const fs::path temporary = fs::absolute(fs::temp_directory_path(error), error);
-    std::string folder = (temporary / "pooch-XXXXXX").string();
-    if (mkdtemp(folder.data()) == nullptr) return;
-    folder_ = folder;
+    if (!folder_) return;
     if (mkfifo(path().c_str(), 0600) != 0) return;
     // The library opens its end only where there is a reader.
     file_ = ::open(path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   }
-  ~NamedPipe() {
-    std::error_code error;
-    close();
-    if (!folder_.empty()) fs::remove_all(folder_, error);
-  }
+  ~NamedPipe() { close(); }
   NamedPipe(const NamedPipe&) = delete;
   NamedPipe& operator=(const NamedPipe&) = delete;
 
   bool good() const { return file_ >= 0; }
-  fs::path path() const { return folder_ / "calls"; }
+  fs::path path() const { return folder_->path() / "calls"; }
   int file() const { return file_; }
   // From now on a writer is refused instead of kept waiting.
   void close() {
@@ -55,7 +48,7 @@ class NamedPipe {
   }
 
  private:
-  fs::path folder_;
+  Result<TemporaryFolder> folder_ = TemporaryFolder::make();
   int file_ = -1;
 };
 

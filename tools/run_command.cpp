@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include "child.h"
@@ -18,6 +19,7 @@
 #include "environment.h"
 #include "install.h"
 #include "report.h"
+#include "temporary_folder.h"
 #include "text_file.h"
 
 namespace pooch::tools {
@@ -97,34 +99,13 @@ std::optional<Refusal> choose_device(const RunOptions& options, const Install& i
       "no CUDA driver (libcuda.so.1) found; without a GPU use --device soft:v100-pcie3, a software one"};
 }
 
-// The folder where the library leaves its summary: the user's, or a new one that goes away again.
-class ReportFolder {
- public:
-  explicit ReportFolder(const std::string* chosen) : path_(chosen != nullptr ? *chosen : std::string()) {
-    std::error_code error;
-    if (!path_.empty()) {
-      // An earlier run's must not be taken for this one's.
-      for (const auto& [process, summary] : summaries_in(path_)) fs::remove(summary, error);
-      return;
-    }
-    std::string name = (fs::temp_directory_path(error) / "pooch-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) return;
-    path_ = name;
-    temporary_ = true;
-  }
-  ~ReportFolder() {
-    std::error_code error;
-    if (temporary_) fs::remove_all(path_, error);
-  }
-  ReportFolder(const ReportFolder&) = delete;
-  ReportFolder& operator=(const ReportFolder&) = delete;
-
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-  bool temporary_ = false;
-};
+// The user's folder for the library's summary, without an earlier run's, which must not be taken for this
+// one's.
+fs::path cleared(const std::string& chosen) {
+  std::error_code error;
+  for (const auto& [process, summary] : summaries_in(chosen)) fs::remove(summary, error);
+  return chosen;
+}
 
 int complain(const Refusal& refusal) {
   say("pooch: error: {}\n", log::printable(refusal.message));
@@ -169,13 +150,18 @@ int run_command(const RunOptions& options) {
   for (const char* variable : {"POOCH_SUMMARY", "POOCH_REPORT"})
     if (const std::string* named = environment.find(variable); named != nullptr && !named->empty())
       chosen = named;
-  const ReportFolder folder(chosen);
-  if (folder.path().empty()) return complain({exit_failed, "no temporary folder can be made"});
-  environment.set("POOCH_SUMMARY", folder.path().string());
+  std::optional<TemporaryFolder> own;
+  if (chosen == nullptr) {
+    auto made = TemporaryFolder::make();
+    if (!made) return complain({exit_failed, made.error().message});
+    own.emplace(std::move(*made));
+  }
+  const fs::path folder = own ? own->path() : cleared(*chosen);
+  environment.set("POOCH_SUMMARY", folder.string());
 
   const auto end = run_child(options.command, environment.entries());
   const int code = finish(end);
-  if (end && !report_run(folder.path(), *end, copy) && code == 0) return exit_failed;
+  if (end && !report_run(folder, *end, copy) && code == 0) return exit_failed;
   return code;
 }
 

@@ -56,18 +56,6 @@ class Setting {
 
 }  // namespace
 
-Result<TemporaryFolder> TemporaryFolder::make() {
-  std::error_code error;
-  std::string name = (fs::absolute(fs::temp_directory_path(error), error) / "pooch-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) return Error{ErrorCode::internal, "no temporary folder can be made"};
-  return TemporaryFolder(name);
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code error;
-  if (!path_.empty()) fs::remove_all(path_, error);
-}
-
 void forget_settings_of_runs() {
   for (const char* name :
        {"POOCH_RECORD", "POOCH_TRACE", "POOCH_PLAN", "POOCH_BACKING", "POOCH_CACHE", "POOCH_WAIT_FOR_PLANS"})

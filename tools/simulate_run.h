@@ -8,24 +8,9 @@
 
 #include "core/result.h"
 #include "run_command.h"
+#include "temporary_folder.h"
 
 namespace pooch::tools {
-
-class TemporaryFolder {
- public:
-  // Error: internal, none can be made.
-  static Result<TemporaryFolder> make();
-  ~TemporaryFolder();
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(std::filesystem::path path) : path_(std::move(path)) {}
-
-  std::filesystem::path path_;  // empty: handed on
-};
 
 using Variables = std::vector<std::pair<std::string, std::string>>;  // of the environment
 
