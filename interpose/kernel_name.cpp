@@ -6,12 +6,15 @@
 #include <cstdlib>
 #include <memory>
 
+#include "interpose/mangled_name.h"
+
 namespace pooch::interpose {
 namespace {
 
 constexpr std::string_view anonymous = "(anonymous namespace)::";
 
 std::string demangled(const char* name) {
+  if (!can_be_demangled(name)) return name;
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status),
                                                     std::free);

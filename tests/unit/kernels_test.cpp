@@ -431,4 +431,44 @@ TEST(Kernels, EveryRuleHasEvidence) {
   }
 }
 
+// However made up a name is: what cannot be spelled out stays as it is.
+TEST(KernelName, NothingBehindItIsWithoutEnd) {
+  const auto stays = [](const std::string& name) {
+    const KernelName parsed = parse_kernel_name(name.c_str());
+    EXPECT_TRUE(parsed.text == name) << name.substr(0, 60);
+  };
+  for (const char nested : {'P', 'R', 'K', 'I', 'N', 'F', 'M', 'Z', 'J', 'A'})
+    for (const std::size_t depth : {500, 1000, 100'000}) stays("_Z1f" + std::string(depth, nested) + "i");
+  std::string templates = "_Z1f";
+  for (int i = 0; i < 100; ++i) templates += "1aI";
+  stays(templates + "i" + std::string(100, 'E'));
+  // Each part is the one before it, twice: 2^35 words.
+  std::string doubled = "_Z1f1aIiiE";
+  const std::string digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  for (std::size_t i = 0; i + 1 < digits.size(); ++i)
+    doubled += std::string("S_IS") + digits[i] + "_S" + digits[i] + "_E";
+  stays(doubled);
+  stays("_Z1fIT_EvS0_");
+  stays("_Z1fI1aIT_EEvT_");
+  stays("_Z99999999999999999999f");
+  stays("_ZS1ZZZZZZZZZ_f");
+  stays("_Z");
+  stays("");
+  stays("i");  // no mangled name, so not "int"
+}
+
+TEST(KernelName, WhatCompilersMakeIsSpelledOut) {
+  const auto reads = [](const char* name, const char* text) {
+    EXPECT_EQ(parse_kernel_name(name).text, text);
+  };
+  reads("_Z5scaleIfEvPT_PKS0_iS0_", "void scale<float>(float*, float const*, int, float)");
+  reads("_ZN1aL1bILi4ELb1EEEvPi", "void a::b<4, true>(int*)");
+  reads("_Z1fISt5arrayIPcLm2EEEvT_", "void f<std::array<char*, 2ul> >(std::array<char*, 2ul>)");
+  reads("_Z6kernelIZ3fooIiEvT_EUlvE_EvS1_",
+        "void kernel<foo<int>(int)::{lambda()#1}>(foo<int>(int)::{lambda()#1})");
+  reads("_ZN12_GLOBAL__N_11fEPfi", "(anonymous namespace)::f(float*, int)");
+  reads("_Z1fIXadL_Z1giEEEvv", "void f<&(g(int))>()");
+  reads("_Z1fPFviERA3_d", "f(void (*)(int), double (&) [3])");
+}
+
 }  // namespace
