@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,10 @@ class OpenDevice : public test::LazyDevice {
     if (while_waiting) while_waiting();
     return LazyDevice::synchronize(event);
   }
+  Status synchronize_all() override {
+    if (while_waiting) while_waiting();
+    return LazyDevice::synchronize_all();
+  }
 };
 
 struct Rungs {
@@ -50,6 +55,15 @@ class Ladder : public Rungs {
     call("fill", OpKind::set, {{sum_, bytes, Effect::overwrite}});
   }
 
+  // What comes next is in this stream, behind all that was.
+  void move_to(StreamHandle stream) {
+    const EventHandle event = *device_.create_event();
+    EXPECT_TRUE(device_.record(event, stream_));
+    EXPECT_TRUE(device_.wait(stream, event));
+    EXPECT_TRUE(device_.destroy_event(event));
+    stream_ = stream;
+  }
+
   void twin(int map) {
     call("twin", OpKind::conv_forward,
          {{weights_, bytes, Effect::read}, {maps_[map], bytes, Effect::overwrite}});
@@ -58,12 +72,14 @@ class Ladder : public Rungs {
     call("cousin", OpKind::conv_forward,
          {{weights_, bytes, Effect::read}, {maps_[map], bytes, Effect::overwrite}});
   }
+  void forward(int map) {
+    call("forward", OpKind::conv_forward,
+         {{maps_[map - 1], bytes, Effect::read},
+          {maps_[map - 2], bytes, Effect::read},
+          {maps_[map], bytes, Effect::overwrite}});
+  }
   void forward() {
-    for (int map = 2; map < maps; ++map)
-      call("forward", OpKind::conv_forward,
-           {{maps_[map - 1], bytes, Effect::read},
-            {maps_[map - 2], bytes, Effect::read},
-            {maps_[map], bytes, Effect::overwrite}});
+    for (int map = 2; map < maps; ++map) forward(map);
   }
   void backward(int map) {
     call("backward", OpKind::conv_backward_filter,
@@ -105,8 +121,7 @@ class Ladder : public Rungs {
       for (std::uint64_t i = 0; i < words; ++i) found = found * 31 + *word(weights_, i);
       return 0;
     };
-    EXPECT_EQ(session_.submit(
-                  {"result", OpKind::copy_out, StreamHandle::legacy, {&whole, 1}, /*blocks=*/true}, copy, 2),
+    EXPECT_EQ(session_.submit({"result", OpKind::copy_out, stream_, {&whole, 1}, /*blocks=*/true}, copy, 2),
               0);
     return found;
   }
@@ -132,7 +147,8 @@ class Ladder : public Rungs {
   }
   // The last operand is computed from all that are read.
   void call(std::string_view function, OpKind kind, std::vector<Access> accesses,
-            StreamHandle stream = StreamHandle::legacy) {
+            std::optional<StreamHandle> other = {}) {
+    const StreamHandle stream = other.value_or(stream_);
     const bool adds = accesses.back().effect == Effect::read_write;
     const auto work = [this, adds, salt = function.size()](std::span<const Address> at, StreamHandle in) {
       device_.launch(in, [this, adds, salt, all = std::vector(at.begin(), at.end())] {
@@ -161,6 +177,7 @@ class Ladder : public Rungs {
   Session& session_;
   std::array<Address, maps> maps_;
   Address weights_, sum_;
+  StreamHandle stream_ = StreamHandle::legacy;
 };
 
 // A plan that drops what the twins made, and makes it again.
@@ -189,6 +206,30 @@ inline Plan drop_twins(const PhaseProfile& phase) {
     plan.maps.push_back(std::move(dropped));
     plan.after[position + 2].push_back({PlanAction::Kind::drop, map});
     plan.before[2 * Rungs::maps - 2].push_back({PlanAction::Kind::replay, 1 - map});
+  }
+  return plan;
+}
+
+// The plan also moves the fifth and the sixth map out and in.
+inline Plan swap_two(Plan plan, const PhaseProfile& phase) {
+  for (std::uint32_t map = 4; map < 6; ++map) {
+    const auto position = static_cast<std::int32_t>(map);
+    PlanMap swapped{map,
+                    "map " + std::to_string(map),
+                    0,
+                    Rungs::bytes,
+                    MapClass::swap,
+                    Rungs::bytes,
+                    {},
+                    "",
+                    0,
+                    MapClass::keep,
+                    {}};
+    for (const ProfileVersion& version : phase.versions)
+      if (version.producer == position) swapped.buffer = version.buffer;
+    plan.maps.push_back(std::move(swapped));
+    plan.after[position + 2].push_back({PlanAction::Kind::evict, map});
+    plan.before[2 * Rungs::maps - 2 - position].push_back({PlanAction::Kind::prefetch, map});
   }
   return plan;
 }

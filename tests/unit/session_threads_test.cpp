@@ -10,7 +10,9 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/executor.h"
@@ -71,9 +73,17 @@ TEST(SessionThreads, OpsAreTimedWhileACopyBlocksAnotherThread) {
   EXPECT_EQ(profile.phases[0].measured, 3u);
 }
 
+struct PlanFile {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("threads-" + std::to_string(getpid()) + ".json");
+
+  explicit PlanFile(const Plan& plan) { std::ofstream(path) << to_json(plan); }
+  ~PlanFile() { std::filesystem::remove(path); }
+};
+
 // Made by a session that has all the memory.
 struct InCore {
-  std::filesystem::path plan;
+  std::optional<PlanFile> plan;
   std::uint64_t result = 0;
 
   explicit InCore(int iterations) {
@@ -84,10 +94,8 @@ struct InCore {
     result = ladder.result();
     const Profile profile = session->profile();
     EXPECT_EQ(profile.phases.size(), 1u);
-    plan = std::filesystem::temp_directory_path() / ("threads-" + std::to_string(getpid()) + ".json");
-    std::ofstream(plan) << to_json(test::drop_twins(profile.phases.at(0)));
+    plan.emplace(test::drop_twins(profile.phases.at(0)));
   }
-  ~InCore() { std::filesystem::remove(plan); }
 };
 
 TEST(SessionThreads, AnOpThatIsOvertakenWhileItWaitsIsNotKeptForAnothersPosition) {
@@ -96,7 +104,7 @@ TEST(SessionThreads, AnOpThatIsOvertakenWhileItWaitsIsNotKeptForAnothersPosition
   for (unsigned seed = 0; seed < 4; ++seed) {
     OpenDevice device(512 * MiB, seed);
     Config config = test::session_config("16MiB", "256MiB");
-    config.plan_file = in_core.plan;
+    config.plan_file = in_core.plan->path;
     config.verify = Verify::off;
     const auto session = open(device, config);
     Ladder ladder(device, *session);
@@ -121,6 +129,113 @@ TEST(SessionThreads, AnOpThatIsOvertakenWhileItWaitsIsNotKeptForAnothersPosition
     EXPECT_EQ(after.plans_left, before.plans_left) << "seed " << seed;
     EXPECT_EQ(after.planned_iterations, before.planned_iterations + 4) << "seed " << seed;
   }
+}
+
+// A thread of a program in which thread i makes map i, and reads it again in backward, in a stream of its
+// own.
+class Climber {
+ public:
+  Climber(OpenDevice& device, Session& session, Ladder& ladder, int map)
+      : device_(device),
+        session_(session),
+        ladder_(ladder),
+        map_(map),
+        stream_(*device.create_stream()),
+        own_(*session.allocate(2 * MiB, stream_)) {}
+
+  // `turn`: of all threads, the next that may work.
+  void climb(std::atomic<int>& turn, int iterations) {
+    const auto in_turn = [&](int mine, const auto& work) {
+      while (turn != mine) std::this_thread::sleep_for(std::chrono::microseconds(20));
+      ladder_.move_to(stream_);
+      work();
+      ++turn;
+    };
+    for (int iteration = 0; iteration < iterations; ++iteration) {
+      const int first = 2 * Ladder::maps * iteration;
+      in_turn(first + map_, [&] { map_ < 2 ? ladder_.twin(map_) : ladder_.forward(map_); });
+      in_turn(first + 2 * Ladder::maps - 1 - map_, [&] {
+        ladder_.backward(map_);
+        if (map_ == 0) ladder_.update();
+      });
+      beside(static_cast<std::uint64_t>(first + map_));
+    }
+  }
+
+ private:
+  // Memory of the thread's own, while others have their turns. Trials are no part of an iteration, so that
+  // these are all alike.
+  void beside(std::uint64_t value) {
+    const auto word = [this] { return reinterpret_cast<std::uint64_t*>(device_.translate(own_, 8)); };
+    const Access whole[] = {{own_, 2 * MiB, Effect::overwrite}}, read[] = {{own_, 2 * MiB, Effect::read}};
+    const auto write = [&] {
+      device_.launch(stream_, [=] {
+        if (auto* const at = word()) *at = value;
+      });
+      return 0;
+    };
+    std::uint64_t found = 0;
+    const auto look = [&] {
+      const EventHandle done = *device_.create_event();
+      device_.launch(stream_, [&found, word] {
+        if (const auto* const at = word()) found = *at;
+      });
+      EXPECT_TRUE(device_.record(done, stream_));
+      EXPECT_TRUE(device_.synchronize(done));
+      return 0;
+    };
+    const bool blocks = true, trial = true;
+    EXPECT_EQ(session_.submit({"write", OpKind::set, stream_, whole, !blocks, trial}, write, 2), 0);
+    EXPECT_EQ(session_.submit({"look", OpKind::blas, stream_, read, blocks, trial}, look, 2), 0);
+    EXPECT_EQ(found, value);
+  }
+
+  OpenDevice& device_;
+  Session& session_;
+  Ladder& ladder_;
+  const int map_;
+  const StreamHandle stream_;
+  const Address own_;
+};
+
+std::uint64_t climb(OpenDevice& device, Session& session, int iterations) {
+  Ladder ladder(device, session);
+  std::vector<std::unique_ptr<Climber>> climbers;
+  for (int map = 0; map < Ladder::maps; ++map)
+    climbers.push_back(std::make_unique<Climber>(device, session, ladder, map));
+  std::atomic<int> turn{0};
+  std::vector<std::thread> threads;
+  for (const auto& climber : climbers) threads.emplace_back([&] { climber->climb(turn, iterations); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
+  return ladder.result();
+}
+
+TEST(SessionThreads, EightInTurnFollowAPlanWhereverTheyMeet) {
+  constexpr int iterations = 100;
+  OpenDevice ample(512 * MiB);
+  const auto in_core = open(ample, test::session_config("128MiB", "256MiB"));
+  const std::uint64_t result = climb(ample, *in_core, iterations);
+  const Profile profile = in_core->profile();
+  ASSERT_EQ(profile.phases.size(), 1u);
+  const PlanFile plan(test::swap_two(test::drop_twins(profile.phases[0]), profile.phases[0]));
+  OpenDevice device(512 * MiB);
+  device.while_waiting = [] {
+    static std::atomic<unsigned> seed{1};
+    thread_local std::minstd_rand random(seed++);
+    if (random() % 4 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+    else
+      std::this_thread::yield();
+  };
+  Config config = test::session_config("28MiB", "256MiB");
+  config.plan_file = plan.path;
+  config.verify = Verify::off;  // ops write a word here and there of what they say that they overwrite
+  const auto session = open(device, config);
+  EXPECT_EQ(climb(device, *session, iterations), result);
+  const Summary summary = session->summary();
+  EXPECT_GE(summary.planned_iterations, iterations - 8u);
+  EXPECT_GE(summary.replays, iterations - 8u);
 }
 
 // A session's stages around an executor, for plans to be adopted at any moment.
