@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include "softgpu/driver/delay.h"
+
 namespace softgpu {
 
 Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(called), m(machine()) {
@@ -13,6 +15,7 @@ Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(
     status = CUDA_ERROR_NOT_INITIALIZED;
     return;
   }
+  delay(called);
   lock = Lock(m->scheduler.mutex);
   if (m->exited) {
     status = CUDA_ERROR_DEINITIALIZED;

@@ -1,4 +1,5 @@
 #include "softgpu/driver/machine.h"
+#include "softgpu/driver/delay.h"
 #include "softgpu/per_thread.h"
 
 #include <fcntl.h>
@@ -24,9 +25,9 @@ void in_child() {
   the_machine = nullptr;
 }
 
-// False where SOFTGPU_SEED is set and no number.
-bool seed_from_environment(std::optional<std::uint64_t>& seed) {
-  const char* text = std::getenv("SOFTGPU_SEED");
+// False where the variable is set and no number.
+bool seed_from_environment(const char* variable, std::optional<std::uint64_t>& seed) {
+  const char* text = std::getenv(variable);
   if (text == nullptr || *text == '\0') return true;
   char* end = nullptr;
   seed = std::strtoull(text, &end, 10);
@@ -123,13 +124,19 @@ CUresult start_machine() {
   const char* value = std::getenv("SOFTGPU_DEVICE");
   Choice choice;
   std::string error;
-  std::optional<std::uint64_t> seed;
+  std::optional<std::uint64_t> seed, delays;
   bool good = choose_device(value != nullptr && *value != '\0' ? value : "v100-pcie3", models_folder(),
                             choice, error);
-  if (good && !seed_from_environment(seed)) {
+  if (good && !seed_from_environment("SOFTGPU_SEED", seed)) {
     error = fmt::format(
         "softgpu: SOFTGPU_SEED='{}': no number; accepted: 0 to 2^64-1, or unset for submission order",
         std::getenv("SOFTGPU_SEED"));
+    good = false;
+  }
+  if (good && !seed_from_environment("SOFTGPU_DELAY", delays)) {
+    error = fmt::format(
+        "softgpu: SOFTGPU_DELAY='{}': no number; accepted: 0 to 2^64-1, or unset for waits that end in time",
+        std::getenv("SOFTGPU_DELAY"));
     good = false;
   }
   std::optional<Failure> failure = Failure();
@@ -148,6 +155,7 @@ CUresult start_machine() {
   try {
     auto* const made = new Machine(choice, seed);
     made->failure = *failure;
+    if (delays) delay_waits(*delays);
     the_machine = made;
   } catch (const std::system_error& problem) {
     fmt::print(stderr, "{}\n", problem.what());
