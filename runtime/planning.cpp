@@ -1,5 +1,7 @@
 #include "runtime/planning.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <utility>
 
@@ -12,6 +14,34 @@ namespace {
 constexpr unsigned patient = 8;
 
 }  // namespace
+
+void Planning::note_order() {
+  constexpr std::uint64_t long_enough = 1U << 15;  // several iterations of what is trained today
+  if (explained_) return;
+  if (tracker_.iterations().where()) {
+    unordered_ = 0;
+    threads_.clear();
+    return;
+  }
+  threads_.insert(std::this_thread::get_id());
+  if (++unordered_ == long_enough) explain_disorder();
+}
+
+void Planning::explain_disorder() {
+  explained_ = true;
+  const std::string from =
+      threads_.size() == 1
+          ? ""
+          : fmt::format("; {} threads make them, and a plan needs them in the same order each time",
+                        threads_.size());
+  log::warn("no plan: the latest {} ops do not repeat themselves{}", unordered_, from);
+}
+
+void Planning::abandon() {
+  // One thread's program may just be over before it repeats itself.
+  if (!explained_ && tracker_.iterations().phases() == 0 && threads_.size() > 1) explain_disorder();
+  source_->abandon();
+}
 
 bool Planning::wants_to_act() const {
   const auto where = tracker_.iterations().where();

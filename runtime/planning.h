@@ -11,7 +11,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/config.h"
@@ -36,6 +38,9 @@ class Planning {
         profiler_(profiler),
         tracker_(tracker) {}
 
+  // The calling thread has launched an op, and memory is short: says once why there is no plan where ops go
+  // on without an order that repeats.
+  void note_order();
   // An iteration has begun since the last time.
   bool wants_to_act() const;
   // ... and a phase that is to be planned has no plan yet.
@@ -45,7 +50,7 @@ class Planning {
   void act(const std::function<Profile()>& profile, double out_us_per_byte,
            std::unique_lock<std::mutex>& lock);
   // At the program's end.
-  void abandon() { source_->abandon(); }
+  void abandon();
 
  private:
   // What a plan was asked for with.
@@ -84,6 +89,7 @@ class Planning {
   static void give_up_alias(State& state);
   void renew(State& state, const std::string& id);
   static bool differs(const Basis& basis, const KnownPhase& known);
+  void explain_disorder();
 
   std::unique_ptr<PlanSource> source_;
   const bool wait_;
@@ -94,6 +100,9 @@ class Planning {
   const tracker::Tracker& tracker_;
   std::map<tracker::PhaseIndex, State> states_;
   std::optional<tracker::StepIndex> acted_in_;  // the iteration that began there
+  std::uint64_t unordered_ = 0;                 // latest ops that are part of no phase
+  std::set<std::thread::id> threads_;           // that launched them
+  bool explained_ = false;
 };
 
 }  // namespace pooch::runtime

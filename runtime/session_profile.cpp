@@ -16,9 +16,12 @@ bool Session::Impl::idle_for_probe(std::unique_lock<std::mutex>& lock) {
 // Between two iterations: plans for phases that are known by now, for which the link has to be measured once.
 // Unless somebody chose a policy, memory has to have been short: what fits needs no plan.
 void Session::Impl::plan(std::unique_lock<std::mutex>& lock) {
-  if (!planning || !planning->wants_to_act()) return;
+  if (!planning) return;
+  if (order.eager()) planning->note_order();
+  if (!planning->wants_to_act()) return;
   if (!config.policy_chosen && config.plan_file.empty() && !order.eager()) return;  // all fits
-  if (link.empty() && planning->wants_profile() && idle_for_probe(lock)) probe_link(lock);
+  const bool unknown = link.empty() && planning->wants_profile() && idle_for_probe(lock);
+  if (unknown && link.empty()) probe_link(lock);
   double out_us_per_byte = 0;
   for (const LinkSample& sample : link)
     if (!sample.to_device && !sample.both_ways && sample.bytes >= 16 * MiB)
