@@ -33,6 +33,17 @@ class Known(unittest.TestCase):
         self.assertNotIn("CUDA_ERROR_STREAM_CAPTURE", done.err)
         self.assertIn(verdict, ("same", "clean", "noisy"), done.err)
 
+    def test_a_question_that_fails_is_put_once_more(self):
+        for number in (1, 5):
+            verdict, done = self.struck("demand", SOFTGPU_FAIL=f"cuEventQuery:{number}")
+            self.assertEqual(verdict, "same", done.err)
+
+    def test_an_event_that_is_out_of_memory_is_not_taken_for_memory_that_is_short(self):
+        for function in ("cuEventSynchronize", "cuStreamWaitEvent", "cuMemcpyDtoHAsync_v2"):
+            verdict, done = self.struck("demand", "OUT_OF_MEMORY+", SOFTGPU_FAIL=f"{function}:3+=OUT_OF_MEMORY")
+            self.assertIn(verdict, faults.GOOD, done.err)
+            self.assertNotIn("cannot have its operands", done.err)
+
     def test_an_allocation_of_pooch_that_fails_is_had_from_the_reserve(self):
         for number in (1, 50, 400):
             verdict, done = self.struck("demand", "MALLOC", ahead=faults.FAILING_MALLOC, FAULTS_MALLOC=str(number))
