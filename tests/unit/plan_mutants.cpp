@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "core/files.h"
 #include "core/log.h"
-#include "runtime/whole_file.h"
 #include "tests/support/program.h"
 #include "tests/support/random_phase.h"
 #include "tests/support/trainer.h"
@@ -305,7 +305,7 @@ int main_in(const fs::path& folder, const std::string& planner, std::uint64_t mu
     Dice dice(mix(seed, i));
     const std::string text = Mutator(bases.plans[dice.below(bases.plans.size())], dice.next()).mutate();
     const fs::path file = folder / "plan.json";
-    if (!runtime::write_whole(file.string(), text)) return 1;
+    if (!write_whole(file.string(), text)) return 1;
     Config config = test::session_config(cap, "256MiB", Policy::demand);
     config.plan_file = file.string();
     config.verify = Verify::off;
