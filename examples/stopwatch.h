@@ -19,8 +19,8 @@ class Stopwatch {
   void start();
   // Ends a lap; the next one begins.
   void lap();
-  // Of all laps but the first, or of some of them where they are more than thousands; of that one if it is the
-  // only one. The stream must have been waited for.
+  // Of all laps but the first, or of some of them where they are more than thousands; of that one if it is
+  // the only one. The stream must have been waited for.
   double median_milliseconds();
 
  private:
