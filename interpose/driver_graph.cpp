@@ -204,7 +204,8 @@ bool hold_captured(const Scope& scope, runtime::Session& session, const char* fu
     memory = all;
   }
   const Status held = memory->hold(accesses, unforeseen);
-  if (!held) log::error("{}: {}", function, held.error().message);
+  if (!held && held.error().code == ErrorCode::out_of_memory)
+    log::error("{}: {}", function, held.error().message);  // anything else is said already
   return static_cast<bool>(held);
 }
 

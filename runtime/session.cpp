@@ -157,7 +157,10 @@ void Session::Impl::fail(std::string_view where, const Error& why) {
 // can tell what it does instead, with what result: it ends here.
 int Session::Impl::refuse(std::string_view where, const Error& why, const Refusal& refusal) {
   if (why.code == ErrorCode::out_of_memory && !residency->doubt()) {
-    log::error("{}", why.message);
+    std::unique_lock lock(mutex);
+    const bool said = std::exchange(last_shortage, why.message) == why.message;  // by another thread
+    lock.unlock();
+    if (!said) log::error("{}", why.message);
     return refusal.out_of_memory;
   }
   fail(where, why);

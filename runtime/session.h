@@ -106,8 +106,8 @@ class Session {
   // A stream is about to be captured: puts down all that would have to be asked of it later.
   void capture_begins();
   // What a captured call touches, or what is registered, stays on the device from now on, until it is let go
-  // or freed; adds to `held` what is not there yet. Error out_of_memory: there is no room for it beside all
-  // else that stays. May wait for the device.
+  // or freed; adds to `held` what is not there yet. May wait for the device. Errors: out_of_memory, there is
+  // no room for it beside all else that stays; device, said already: managed memory cannot be used any more.
   Status hold(std::span<const Access> accesses, std::vector<Held>& held);
   void let_go(std::span<const Held> held);
 

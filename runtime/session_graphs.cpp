@@ -28,6 +28,7 @@ Status Session::hold(std::span<const Access> accesses, std::vector<Held>& held) 
     lock.unlock();
     pin(one.memory, Pinned::by_name);
     lock.lock();
+    if (s.failed()) return Error{ErrorCode::device, "device memory cannot be used any more"};
     const Range* const range = s.residency->find(one.memory.base);
     if (range == nullptr || !range->pinned)
       return Error{

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -218,6 +219,7 @@ struct Session::Impl {
   std::map<Address, Stays> stays;
   std::uint64_t unforeseen_ops = 0;
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;  // of the whole run
+  std::string last_shortage;  // that was said
   std::atomic<bool> failure{false}, failure_reported{false}, full_reported{false}, pin_refused{false};
 };
 
