@@ -115,7 +115,11 @@ void AddressMap::bury(std::uint64_t begin, std::uint64_t end, const Tombstone& w
 
 std::optional<std::uint64_t> AddressMap::reserve(std::uint64_t bytes, std::uint64_t alignment,
                                                  std::uint64_t hint) {
-  const std::uint64_t base = reserve_pages(bytes, std::max(alignment, granule), hint);
+  alignment = std::max(alignment, granule);
+  // Where nobody asks for a place, drivers hand out low ones.
+  const bool low = hint == 0;
+  const std::uint64_t base = reserve_pages(bytes, alignment, low ? round_up(next_low_, alignment) : hint);
+  if (low && base == round_up(next_low_, alignment)) next_low_ = base + bytes;
   if (base == 0) return std::nullopt;
   reservations_.emplace(base, bytes);
   return base;

@@ -104,6 +104,7 @@ class AddressMap {
   Objects objects_;
   std::map<std::uint64_t, Tombstone> tombstones_;
   std::map<std::uint64_t, std::uint64_t> reservations_;  // base -> bytes
+  std::uint64_t next_low_ = 0x302000000;                 // where the next one goes that asks for no place
   std::map<std::uint64_t, std::uint64_t> arenas_;        // regions of allocations: base -> bytes
   std::map<std::uint64_t, std::uint64_t> free_;          // within them
   std::uint64_t next_id_ = 1;

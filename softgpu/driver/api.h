@@ -18,6 +18,9 @@
   extern "C" __attribute__((visibility("hidden"), alias(#name))) decltype(::name) softgpu_##name; \
   extern "C" __attribute__((visibility("default"))) CUresult name
 
+// Declares that hidden name where another file calls the function.
+#define SOFTGPU_OWN(name) extern "C" __attribute__((visibility("hidden"))) decltype(::name) softgpu_##name;
+
 namespace softgpu {
 
 enum Needs : unsigned {

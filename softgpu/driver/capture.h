@@ -59,6 +59,10 @@ CUstreamCaptureMode& capture_mode_of_thread();
 struct Graph {
   std::vector<Work> nodes;
 };
+// What a node made by hand is of its graph, and of those made from that.
+struct GraphPart {
+  std::size_t first, count;
+};
 
 // Graphs of both kinds by handle: as they were made, and those that can run.
 class Graphs {
@@ -77,8 +81,19 @@ class Graphs {
   }
   bool remove(const void* handle) { return all_.erase(handle) != 0; }
 
+  CUgraphNode name(const GraphPart& part) {
+    parts_.push_back(std::make_unique<GraphPart>(part));
+    return reinterpret_cast<CUgraphNode>(parts_.back().get());
+  }
+  const GraphPart* part(CUgraphNode node) const {
+    for (const auto& each : parts_)
+      if (reinterpret_cast<CUgraphNode>(each.get()) == node) return each.get();
+    return nullptr;
+  }
+
  private:
   std::map<const void*, std::unique_ptr<Graph>> all_;
+  std::vector<std::unique_ptr<GraphPart>> parts_;
 };
 
 }  // namespace softgpu
