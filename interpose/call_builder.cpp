@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "interpose/libraries.h"
 
 namespace pooch::interpose {
 namespace {
@@ -74,11 +75,72 @@ void CallBuilder::append(Address address, std::uint64_t bytes, Effect effect, co
   spilled_.push_back({address, bytes, effect, shape});
 }
 
-void note_carried(runtime::Session& session, const void* memory, std::size_t bytes) {
-  // Larger ones are data: to look at each word would take as long as the copy, and noise would be found.
-  constexpr std::size_t largest_table = MiB;
-  if (memory == nullptr || bytes > largest_table) return;
-  session.pin_addresses_in({static_cast<const std::byte*>(memory), bytes});
+// --- what copies carry
+
+namespace {
+
+POOCH_REAL(cuda, cuPointerGetAttribute);
+
+// Memory that the driver does not know is the host's; what it cannot tell is left alone.
+bool on_host(const Scope& scope, CUdeviceptr address) {
+  if (address == 0 || session_owning(Address{address}) != nullptr) return false;
+  auto* const ask = real_cuPointerGetAttribute.get_if_present(scope);
+  unsigned int type = 0;
+  const CUresult status =
+      ask == nullptr ? CUDA_ERROR_UNKNOWN : ask(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+  return status == CUDA_ERROR_INVALID_VALUE || (status == CUDA_SUCCESS && type == CU_MEMORYTYPE_HOST);
+}
+
+void note_box(const Scope& scope, runtime::Session& session, const Side& from, HostBlock block) {
+  if (from.address == 0 || from.extent.bytes == 0 || !on_host(scope, from.address)) return;
+  block.first = reinterpret_cast<const std::byte*>(from.address) + from.extent.offset;
+  session.pin_addresses_in(block);
+}
+
+HostBlock box_of(std::uint64_t width, std::uint64_t height, std::uint64_t depth, std::uint64_t pitch,
+                 std::uint64_t slice) {
+  HostBlock block;
+  block.width = width, block.height = height, block.depth = depth;
+  block.pitch = pitch, block.slice = slice;
+  return block;
+}
+
+}  // namespace
+
+void note_carried(const Scope&, runtime::Session& session, CUdeviceptr to, const void* from,
+                  std::size_t bytes) {
+  if (from == nullptr) return;
+  HostBlock block({static_cast<const std::byte*>(from), bytes});
+  block.skipped = (0 - to) % sizeof(CUdeviceptr);  // a kernel reads whole words where they are aligned
+  session.pin_addresses_in(block);
+}
+
+void note_carried(const Scope& scope, runtime::Session& session, CUdeviceptr to, CUdeviceptr from,
+                  std::size_t bytes) {
+  if (on_host(scope, from)) note_carried(scope, session, to, reinterpret_cast<const void*>(from), bytes);
+}
+
+void note_carried(const Scope& scope, runtime::Session& session, const CUDA_MEMCPY2D& copy) {
+  note_box(scope, session, source_of(copy), box_of(copy.WidthInBytes, copy.Height, 1, copy.srcPitch, 0));
+}
+
+void note_carried(const Scope& scope, runtime::Session& session, const CUDA_MEMCPY3D& copy) {
+  note_box(scope, session, source_of(copy),
+           box_of(copy.WidthInBytes, copy.Height, copy.Depth, copy.srcPitch, copy.srcPitch * copy.srcHeight));
+}
+
+void note_carried(const Scope& scope, runtime::Session& session, const CUDA_MEMCPY3D_PEER& copy) {
+  note_box(scope, session, source_of(copy),
+           box_of(copy.WidthInBytes, copy.Height, copy.Depth, copy.srcPitch, copy.srcPitch * copy.srcHeight));
+}
+
+void note_carried(const Scope& scope, runtime::Session& session, const CUDA_MEMCPY3D_BATCH_OP& copy) {
+  const auto& from = copy.src.op.ptr;
+  const std::uint64_t pitch = from.rowLength == 0 ? copy.extent.width : from.rowLength;
+  if (copy.dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return;  // an array holds no table
+  note_box(scope, session, source_of(copy),
+           box_of(copy.extent.width, copy.extent.height, copy.extent.depth, pitch,
+                  pitch * (from.layerHeight == 0 ? copy.extent.height : from.layerHeight)));
 }
 
 }  // namespace pooch::interpose

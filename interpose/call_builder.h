@@ -53,6 +53,7 @@ class CallBuilder {
   void trial() { trial_ = true; }
   // It may touch memory that no operand names.
   void unforeseen() { unforeseen_ = true; }
+  bool is_unforeseen() const { return unforeseen_; }
 
   // What the call says beside its operands; together it tells calls apart that are alike in their operands.
   template <class Value>
@@ -136,9 +137,16 @@ class CallBuilder {
   std::vector<Access> spilled_;
 };
 
-// Host memory that a call is about to copy to the device. Where it is small enough to be a table of
-// addresses, what it points to is kept on the device. Ahead of everything else: it may wait for calls that
-// are on their way.
-void note_carried(runtime::Session& session, const void* memory, std::size_t bytes);
+// What a call is about to copy to the device from host memory: what addresses in it point to is kept there.
+// Ahead of everything else: it may wait for calls that are on their way.
+void note_carried(const Scope& scope, runtime::Session& session, CUdeviceptr to, const void* from,
+                  std::size_t bytes);
+// ... if it is host memory that the call copies from.
+void note_carried(const Scope& scope, runtime::Session& session, CUdeviceptr to, CUdeviceptr from,
+                  std::size_t bytes);
+void note_carried(const Scope& scope, runtime::Session& session, const CUDA_MEMCPY2D& copy);
+void note_carried(const Scope& scope, runtime::Session& session, const CUDA_MEMCPY3D& copy);
+void note_carried(const Scope& scope, runtime::Session& session, const CUDA_MEMCPY3D_PEER& copy);
+void note_carried(const Scope& scope, runtime::Session& session, const CUDA_MEMCPY3D_BATCH_OP& copy);
 
 }  // namespace pooch::interpose

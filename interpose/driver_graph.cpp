@@ -1,6 +1,7 @@
-// Capture and graphs. A captured call does not happen: what it touches is brought to the device and stays
-// there, because a graph knows its memory by place. It stays as long as any graph names it, be it as it was
-// captured, a copy, or one that can run. A launch is then an op that may read and write all of that.
+// Capture and graphs. A captured call does not happen, nor does a node that is made by hand
+// (driver_node.cpp): what it touches is brought to the device and stays there, because a graph knows its
+// memory by place. It stays as long as any graph names it, be it as it was made, a copy, or one that can run.
+// A launch is then an op that may read and write all of that.
 #include <atomic>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "interpose/call_builder.h"
 #include "interpose/capture.h"
 #include "interpose/driver_api.h"
+#include "interpose/graphs.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
 
@@ -24,36 +26,22 @@ namespace {
 POOCH_REAL(cuda, cuStreamIsCapturing);
 POOCH_REAL(cuda, cuStreamGetCaptureInfo_v2);
 
-// What one capture touched.
-class CaptureMemory {
- public:
-  explicit CaptureMemory(runtime::Session& session) : session_(session) {}
-  ~CaptureMemory() { session_.let_go(held_); }
-  CaptureMemory(const CaptureMemory&) = delete;
-  CaptureMemory& operator=(const CaptureMemory&) = delete;
-
-  Status hold(std::span<const Access> accesses, bool unforeseen) {
-    const std::lock_guard lock(mutex_);  // the streams of a capture may be several threads'
-    unforeseen_ |= unforeseen;
-    return session_.hold(accesses, held_);
-  }
-  // Once the capture has ended:
-  const std::vector<runtime::Held>& held() const { return held_; }
-  bool unforeseen() const { return unforeseen_; }  // a call of it may touch more
-
- private:
-  runtime::Session& session_;
-  std::mutex mutex_;
-  std::vector<runtime::Held> held_;
-  bool unforeseen_ = false;
-};
-using Memories = std::vector<std::shared_ptr<CaptureMemory>>;
+using Memories = std::vector<std::shared_ptr<GraphMemory>>;
 
 struct Graphs {
   std::mutex mutex;                // a leaf
   std::set<StreamHandle> streams;  // in which capture was begun and has not been ended
-  std::map<cuuint64_t, std::shared_ptr<CaptureMemory>> captures;  // by the driver's number
-  std::map<const void*, Memories> memories;                       // by CUgraph or CUgraphExec
+  std::map<cuuint64_t, std::shared_ptr<GraphMemory>> captures;  // by the driver's number
+  std::map<const void*, Memories> memories;                     // by CUgraph or CUgraphExec
+  std::map<const void*, const void*> roots;  // of graphs that are bodies of nodes, outermost
+  std::map<CUgraphNode, CUgraph> nodes;      // those that may be changed, of which graph
+
+  // What runs when this one's node does is named by the graph that the node is in.
+  Memories& of(const void* graph) { return memories[root(graph)]; }
+  const void* root(const void* graph) const {
+    const auto found = roots.find(graph);
+    return found == roots.end() ? graph : found->second;
+  }
 };
 Graphs& graphs() {
   static auto* const one = new Graphs;  // never destroyed, like all that hooks use
@@ -104,7 +92,7 @@ template <class RealCall>
 CUresult end_capture(const Scope& scope, StreamHandle stream, CUgraph* graph, RealCall&& real) {
   const cuuint64_t number = capture_number(scope, stream);
   const CUresult status = real();
-  std::shared_ptr<CaptureMemory> memory;  // let go outside of the mutex, where the capture failed
+  std::shared_ptr<GraphMemory> memory;  // let go outside of the mutex, where the capture failed
   {
     const std::lock_guard lock(graphs().mutex);
     if (const auto found = graphs().captures.find(number); found != graphs().captures.end()) {
@@ -112,7 +100,7 @@ CUresult end_capture(const Scope& scope, StreamHandle stream, CUgraph* graph, Re
       graphs().captures.erase(found);
     }
     if (status == CUDA_SUCCESS && graph != nullptr && *graph != nullptr) {
-      Memories& named = graphs().memories[*graph];
+      Memories& named = graphs().of(*graph);
       if (memory != nullptr) named.push_back(memory);
     }
   }
@@ -133,7 +121,7 @@ void copied(const void* copy, const void* original, bool instead) {
   const auto found = graphs().memories.find(original);
   if (found == graphs().memories.end()) return;
   const Memories from = found->second;
-  Memories& to = graphs().memories[copy];
+  Memories& to = graphs().of(copy);
   if (instead) gone = std::exchange(to, {});
   to.insert(to.end(), from.begin(), from.end());
 }
@@ -141,6 +129,8 @@ void copied(const void* copy, const void* original, bool instead) {
 void destroyed(const void* graph) {
   Memories gone;  // let go outside of the mutex
   const std::lock_guard lock(graphs().mutex);
+  std::erase_if(graphs().nodes, [graph](const auto& node) { return node.second == graph; });
+  std::erase_if(graphs().roots, [graph](const auto& body) { return body.second == graph; });
   if (const auto found = graphs().memories.find(graph); found != graphs().memories.end()) {
     gone = std::move(found->second);
     graphs().memories.erase(found);
@@ -156,9 +146,9 @@ void warn_of_graph() {
   static std::atomic<bool> reported{false};
   if (reported.exchange(true)) return;
   log::warn(
-      "a CUDA graph that was not captured passes through: operands of its nodes that are away when it runs "
-      "make it "
-      "fail");
+      "a CUDA graph passes through of whose making nothing was seen: operands of its nodes that are away "
+      "when "
+      "it runs make it fail");
 }
 
 template <class RealCall>
@@ -170,11 +160,12 @@ CUresult launch_graph(const Scope& scope, CUgraphExec exec, StreamHandle stream,
     warn_of_graph();
     call.unforeseen();
   }
-  for (const auto& memory : memories_of(exec)) {
-    if (memory->unforeseen()) call.unforeseen();
-    for (const runtime::Held& one : memory->held())
-      call.add(one.memory.base, Extent(one.memory.bytes), Effect::read_write);
-  }
+  for (const void* const named : {static_cast<const void*>(exec), any_graph})
+    for (const auto& memory : memories_of(named)) {
+      if (memory->unforeseen()) call.unforeseen();
+      for (const runtime::Held& one : memory->held())
+        call.add(one.memory.base, Extent(one.memory.bytes), Effect::read_write);
+    }
   return call.submit(CUDA_ERROR_OUT_OF_MEMORY, real);
 }
 
@@ -196,17 +187,42 @@ bool hold_captured(const Scope& scope, runtime::Session& session, const char* fu
                    std::span<const Access> accesses, bool unforeseen) {
   const cuuint64_t number = capture_number(scope, stream);
   if (number == 0) return true;  // no graph will come of it
-  std::shared_ptr<CaptureMemory> memory;
+  std::shared_ptr<GraphMemory> memory;
   {
     const std::lock_guard lock(graphs().mutex);
     auto& all = graphs().captures[number];
-    if (all == nullptr) all = std::make_shared<CaptureMemory>(session);
+    if (all == nullptr) all = std::make_shared<GraphMemory>(session);
     memory = all;
   }
   const Status held = memory->hold(accesses, unforeseen);
   if (!held && held.error().code == ErrorCode::out_of_memory)
     log::error("{}: {}", function, held.error().message);  // anything else is said already
   return static_cast<bool>(held);
+}
+
+void keep_for_graph(const void* graph, std::shared_ptr<GraphMemory> memory) {
+  const std::lock_guard lock(graphs().mutex);
+  graphs().of(graph).push_back(std::move(memory));
+}
+
+void copied_into_graph(const void* graph, const void* child) {
+  copied(graph, child, false);
+}
+
+void note_body(CUgraph body, CUgraph graph) {
+  const std::lock_guard lock(graphs().mutex);
+  graphs().roots.insert_or_assign(body, graphs().root(graph));
+}
+
+void note_node(CUgraphNode node, CUgraph graph) {
+  const std::lock_guard lock(graphs().mutex);
+  graphs().nodes.insert_or_assign(node, graph);
+}
+
+const void* graph_of(CUgraphNode node) {
+  const std::lock_guard lock(graphs().mutex);
+  const auto found = graphs().nodes.find(node);
+  return found == graphs().nodes.end() ? any_graph : found->second;
 }
 
 }  // namespace pooch::interpose
@@ -220,6 +236,9 @@ bool hold_captured(const Scope& scope, runtime::Session& session, const char* fu
                     const StreamHandle stream = stream_of(hStream, StreamHandle::per_thread); \
                     __VA_ARGS__)
 
+// CUDA 10.0's form: always of the strictest mode
+POOCH_GRAPH_BOTH(cuStreamBeginCapture, (CUstream hStream), (hStream),
+                 return begin_capture(scope, stream, launch);)
 POOCH_GRAPH_BOTH(cuStreamBeginCapture_v2, (CUstream hStream, CUstreamCaptureMode mode), (hStream, mode),
                  return begin_capture(scope, stream, launch);)
 POOCH_GRAPH_BOTH(cuStreamBeginCaptureToGraph,
@@ -231,6 +250,14 @@ POOCH_GRAPH_BOTH(cuStreamEndCapture, (CUstream hStream, CUgraph* phGraph), (hStr
                  return end_capture(scope, stream, phGraph, launch);)
 POOCH_GRAPH_BOTH(cuGraphLaunch, (CUgraphExec hGraphExec, CUstream hStream), (hGraphExec, hStream),
                  return launch_graph(scope, hGraphExec, stream, launch);)
+
+POOCH_DRIVER_HOOK(
+    cuGraphCreate, (CUgraph * phGraph, unsigned int flags), (phGraph, flags),
+    const CUresult status = launch();
+    if (status == CUDA_SUCCESS) {
+      const std::lock_guard lock(graphs().mutex);
+      (void)graphs().of(*phGraph);
+    } return status;)
 
 // A function that succeeds puts what `from` does into `to` as well.
 #define POOCH_GRAPH_COPY(function, parameters, arguments, to, from, instead)           \

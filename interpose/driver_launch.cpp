@@ -18,6 +18,7 @@
 #include "core/per_thread.h"
 #include "interpose/call_builder.h"
 #include "interpose/driver_api.h"
+#include "interpose/driver_operands.h"
 #include "interpose/kernel_facts.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
@@ -171,6 +172,48 @@ bool add_operands(CallBuilder& call, std::span<const LaunchWord> words) {
   return understood;
 }
 
+// The words of a launch's parameters that are addresses, put into `words`.
+class FoundWords {
+ public:
+  FoundWords(runtime::Session& session, const KernelFacts& facts, const Launch& launch,
+             std::vector<LaunchWord>& words)
+      : buffer_(launch.extra != nullptr ? buffer_of(launch.extra) : std::span<const std::byte>()),
+        by_buffer_(launch.params == nullptr && !buffer_.empty()),
+        whole_{0, buffer_.size()},
+        layout_(by_buffer_ && !apart(facts) ? std::span(&whole_, 1) : facts.layout()),
+        params_(by_buffer_ ? LaunchParams(buffer_.data(), buffer_.size(), layout_)
+                           : LaunchParams(launch.params, layout_)) {
+    words.clear();
+    if (!by_buffer_ && launch.params == nullptr) return;
+    const auto find = [&](std::uint64_t word) {
+      auto known = session.find_known(Address{word});
+      if (!known)  // of another device, which this one may reach
+        if (const runtime::Session* const owner = session_owning(Address{word}))
+          known = owner->find(Address{word});
+      return known ? Memory{raw(known->base), known->bytes} : Memory{};
+    };
+    sizes_ = facts.find_words(params_, launch.shape.grid, find, words);
+  }
+  FoundWords(const FoundWords&) = delete;
+  FoundWords& operator=(const FoundWords&) = delete;
+
+  const LaunchParams& params() const { return params_; }
+  std::uint64_t sizes() const { return sizes_; }
+
+ private:
+  // A buffer that no rule understands, or that ends too early, is looked at as a whole.
+  bool apart(const KernelFacts& facts) const {
+    return facts.rule() != nullptr && facts.packed_bytes() <= buffer_.size();
+  }
+
+  const std::span<const std::byte> buffer_;
+  const bool by_buffer_;
+  const ParamLayout whole_;
+  const std::span<const ParamLayout> layout_;
+  const LaunchParams params_;
+  std::uint64_t sizes_ = 0;
+};
+
 // Not inlined: a launch that passes shall find few instructions.
 template <class RealCall>
 [[gnu::noinline]] CUresult launch_bare(const Scope& scope, const Launch& launch, const RealCall& real) {
@@ -182,33 +225,19 @@ template <class RealCall>
     return to_cuda(asked.error());
   }
   const KernelFacts* const facts = asked->get();
-  const auto buffer = launch.extra != nullptr ? buffer_of(launch.extra) : std::span<const std::byte>();
-  const bool by_buffer = launch.params == nullptr && !buffer.empty();
-  // A buffer that no rule understands, or that ends too early, is looked at as a whole.
-  const ParamLayout whole{0, buffer.size()};
-  const bool apart = facts->rule() != nullptr && facts->packed_bytes() <= buffer.size();
-  const auto layout = by_buffer && !apart ? std::span(&whole, 1) : facts->layout();
-  const LaunchParams params =
-      by_buffer ? LaunchParams(buffer.data(), buffer.size(), layout) : LaunchParams(launch.params, layout);
   auto& words = per_thread<std::vector<LaunchWord>>();
-  words.clear();
-  const auto find = [&](std::uint64_t word) {
-    const auto known = session->find_known(Address{word});
-    return known ? Memory{raw(known->base), known->bytes} : Memory{};
-  };
-  std::uint64_t sizes = 0;
-  if (by_buffer || launch.params != nullptr)
-    sizes = facts->find_words(params, launch.shape.grid, find, words);
+  const FoundWords found(*session, *facts, launch, words);
 
   CallBuilder call(scope, *session, launch.function, facts->kind(), launch.stream);
   call.mode(facts->mode());
-  for (const std::uint64_t part : {facts->identity(), sizes, launch.attributes}) call.trait(part);
+  for (const std::uint64_t part : {facts->identity(), found.sizes(), launch.attributes}) call.trait(part);
   for (int i = 0; i < 3; ++i) call.trait(launch.shape.grid[i]), call.trait(launch.shape.block[i]);
   call.trait(launch.shape.shared_bytes);
   const bool understood = add_operands(call, words);
   const auto keep = [&]() -> std::unique_ptr<Replay> {
     const Keeping keeping(scope, call.accesses());
-    return keep_launch(keeping, real_cuLaunchKernel.get_if_present(scope), launch.shape, params, words);
+    return keep_launch(keeping, real_cuLaunchKernel.get_if_present(scope), launch.shape, found.params(),
+                       words);
   };
   if (!understood || facts->rule() == nullptr) call.unforeseen();
   if (understood && facts->rule() != nullptr && launch.attributes == 0) call.keep(keep);
@@ -216,6 +245,15 @@ template <class RealCall>
 }
 
 }  // namespace
+
+void pooch::interpose::add_kernel(CallBuilder& call, const Scope& scope, const LaunchShape& shape,
+                                  void** params, void** extra) {
+  const auto facts = facts_of(scope, shape.function);
+  auto& words = per_thread<std::vector<LaunchWord>>();
+  const FoundWords found(call.session(), *facts, {call.function(), shape, call.stream(), 0, params, extra},
+                         words);
+  if (!add_operands(call, words) || facts->rule() == nullptr) call.unforeseen();
+}
 
 // Passing comes before the call is made an object of, so that such a launch writes no arguments to memory.
 #define POOCH_LAUNCHES(suffix, for_zero)                                                                     \

@@ -1,14 +1,20 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/log.h"
 #include "interpose/driver_api.h"
 #include "interpose/libraries.h"
 #include "interpose/outside.h"
+#include "interpose/process.h"
 
 using namespace pooch;
 using namespace pooch::interpose;
 
 namespace {
+
+POOCH_REAL(cuda, cuCtxGetDevice);
+POOCH_REAL(cuda, cuCtxPushCurrent_v2);
+POOCH_REAL(cuda, cuCtxPopCurrent_v2);
 
 using Counter = std::atomic<std::uint64_t>;
 constinit Counter unified_bytes{0}, arrays{0}, ipc_handles{0}, peer_accesses{0};
@@ -18,12 +24,32 @@ CUresult counted(const Scope& scope, CUresult status, Counter& counter, std::uin
   return status;
 }
 
+// The current context's device may access memory of the other's.
+void note_peer(const Scope& scope, CUcontext other) {
+  auto* const get_device = real_cuCtxGetDevice.get_if_present(scope);
+  auto* const push = real_cuCtxPushCurrent_v2.get_if_present(scope);
+  auto* const pop = real_cuCtxPopCurrent_v2.get_if_present(scope);
+  CUdevice own = 0, others = 0;
+  CUcontext popped = nullptr;
+  if (get_device == nullptr || push == nullptr || pop == nullptr || get_device(&own) != CUDA_SUCCESS ||
+      push(other) != CUDA_SUCCESS)
+    return;
+  const CUresult status = get_device(&others);
+  (void)pop(&popped);
+  if (status == CUDA_SUCCESS) let_in(scope, others, own);
+}
+
 }  // namespace
 
 namespace pooch::interpose {
 
 void count_ipc_handle() {
   ipc_handles.fetch_add(1, std::memory_order_relaxed);
+}
+
+void warn_unsupported(const Scope& scope, std::atomic<bool>& warned, const char* function, const char* why) {
+  if (scope.outermost() && open_session() != nullptr && !warned.exchange(true))
+    log::warn("{} is not followed: {}", function, why);
 }
 
 void describe_outside(Summary& summary) {
@@ -50,4 +76,5 @@ POOCH_DRIVER_HOOK(cuIpcOpenMemHandle, (CUdeviceptr * pdptr, CUipcMemHandle handl
 POOCH_DRIVER_HOOK(cuIpcOpenMemHandle_v2, (CUdeviceptr * pdptr, CUipcMemHandle handle, unsigned int Flags),
                   (pdptr, handle, Flags), return counted(scope, launch(), ipc_handles);)
 POOCH_DRIVER_HOOK(cuCtxEnablePeerAccess, (CUcontext peerContext, unsigned int Flags), (peerContext, Flags),
-                  return counted(scope, launch(), peer_accesses);)
+                  const CUresult status = counted(scope, launch(), peer_accesses);
+                  if (status == CUDA_SUCCESS) note_peer(scope, peerContext); return status;)

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <span>
 
 #include "core/bytes.h"
 #include "interpose/context.h"
@@ -59,6 +61,7 @@ struct PoolAccount : Origin {
 namespace {
 
 POOCH_REAL(cuda, cuCtxGetDevice);
+POOCH_REAL(cuda, cuDeviceGetCount);
 POOCH_REAL(cuda, cuDeviceGetDefaultMemPool);
 POOCH_REAL(cuda, cuDeviceGetMemPool);
 POOCH_REAL(cuda, cuDeviceSetMemPool);
@@ -235,6 +238,32 @@ void trim_current_pool(const Scope& scope) {
   let_go(account);
 }
 
+namespace {
+
+std::optional<CUdevice> device_of_pool(const Scope& scope, CUmemoryPool pool) {
+  const PoolAccount* const known = find(pool);
+  if (known != nullptr && known->memory != PoolMemory::elsewhere) return known->device;
+  auto* const count = real_cuDeviceGetCount.get_if_present(scope);
+  auto* const get_default = real_cuDeviceGetDefaultMemPool.get_if_present(scope);
+  int devices = 0;
+  if (count == nullptr || get_default == nullptr || count(&devices) != CUDA_SUCCESS) return std::nullopt;
+  for (CUdevice device = 0; device < devices; ++device) {
+    CUmemoryPool own = nullptr;
+    if (get_default(&own, device) == CUDA_SUCCESS && own == pool) return device;
+  }
+  return std::nullopt;
+}
+
+void note_access(const Scope& scope, CUmemoryPool pool, std::span<const CUmemAccessDesc> rights) {
+  const auto device = device_of_pool(scope, pool);
+  for (const CUmemAccessDesc& right : rights)
+    if (device && right.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+        right.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      let_in(scope, *device, right.location.id);
+}
+
+}  // namespace
+
 bool is_standard(const PoolAccount& account) {
   return account.standard;
 }
@@ -304,6 +333,11 @@ POOCH_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribu
   if (account->any_own) *figure = told(*account, attr, *figure);
   return status;
 }
+
+// Who is let into a pool is let into what is managed of its device.
+POOCH_DRIVER_HOOK(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc* map, size_t count),
+                  (pool, map, count), const CUresult status = launch();
+                  if (status == CUDA_SUCCESS) note_access(scope, pool, {map, count}); return status;)
 
 // What pooch keeps of the pool goes first.
 POOCH_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {

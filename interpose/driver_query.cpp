@@ -220,6 +220,12 @@ POOCH_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* 
              : real(handle, addr);
 }
 
+POOCH_DRIVER_HOOK(cuMulticastBindAddr,
+                  (CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size,
+                   unsigned long long flags),
+                  (mcHandle, mcOffset, memptr, size, flags),
+                  return owner_of(memptr) != nullptr ? cannot_share("cuMulticastBindAddr") : launch();)
+
 POOCH_EXPORT CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t size,
                                                     CUmemRangeHandleType handleType,
                                                     unsigned long long flags) {

@@ -142,4 +142,24 @@ Side destination_of(const Copy& c) {
       detail::box(c.dstXInBytes, c.dstY, c.dstZ, c.dstPitch, c.dstHeight, c.WidthInBytes, c.Height, c.Depth));
 }
 
+// One side of a copy of cuMemcpy3DBatchAsync. Rows and layers may be longer than what is copied of them. They
+// are counted in bytes between two addresses, and in elements of unknown size where the other side is an
+// array.
+namespace detail {
+inline Side side(const CUmemcpy3DOperand& operand, const CUmemcpy3DOperand& other, const CUextent3D& extent) {
+  if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return {};
+  const auto& at = operand.op.ptr;
+  if (other.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return {at.ptr, Extent::unknown()};
+  const std::uint64_t row = at.rowLength == 0 ? extent.width : at.rowLength;
+  const std::uint64_t layer = at.layerHeight == 0 ? extent.height : at.layerHeight;
+  return {at.ptr, box(0, 0, 0, row, layer, extent.width, extent.height, extent.depth)};
+}
+}  // namespace detail
+inline Side source_of(const CUDA_MEMCPY3D_BATCH_OP& op) {
+  return detail::side(op.src, op.dst, op.extent);
+}
+inline Side destination_of(const CUDA_MEMCPY3D_BATCH_OP& op) {
+  return detail::side(op.dst, op.src, op.extent);
+}
+
 }  // namespace pooch::interpose

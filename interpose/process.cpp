@@ -51,6 +51,7 @@ constinit std::atomic<const Config*> config{nullptr};
 // A device that is served. Never taken back.
 struct Served {
   runtime::Session* session;
+  RealDevice* port;
   CUcontext context;
   CUdevice device;
   std::filesystem::path report;  // empty: none is written
@@ -68,6 +69,10 @@ constinit std::atomic<bool> foreign_reported{false};
 constinit std::atomic<std::uint64_t> foreign_calls{0};
 constinit std::atomic<bool> write_failed{false};
 constinit std::mutex opening;
+struct Guest {
+  CUdevice device, peer;
+};
+constinit std::vector<Guest>* guests = nullptr;                  // under `opening`
 constinit const std::filesystem::path* report_folder = nullptr;  // the process's; empty: no report is written
 
 [[noreturn]] void end_with_usage_error(const std::string& message) {
@@ -179,6 +184,12 @@ Config config_of(std::size_t number, CUdevice device) {
   return own;
 }
 
+void report_guest(const Guest& guest, const Status& let_in) {
+  if (!let_in)
+    log::warn("device {} does not get at what pooch manages on device {}: {}", guest.peer, guest.device,
+              let_in.error().message);
+}
+
 runtime::Session* open_on(CUdevice device, CUcontext context) {
   const auto give_up = [](const Error& error) -> runtime::Session* {
     if (served().empty()) inert.store(true);
@@ -203,9 +214,12 @@ runtime::Session* open_on(CUdevice device, CUcontext context) {
         RealDevice::share_host_memory(limits->host_budget);
   }
   const bool shared = number > 0 && !report_folder->empty();
-  (void)(*real).release();  // both live as long as the process: calls may come after exit handlers
+  RealDevice* const port = (*real).release();  // both live as long as the process: calls may come after exit
+  if (guests != nullptr)
+    for (const Guest& guest : *guests)
+      if (guest.device == device) report_guest(guest, port->let_in(guest.peer));
   all_served[number] =
-      new Served{(*opened).release(), context, device,
+      new Served{(*opened).release(), port, context, device,
                  shared ? *report_folder / fmt::format("device-{}", device) : *report_folder};
   served_count.store(number + 1, std::memory_order_release);
   if (number == 0) first_watch.store(&all_served[0]->session->passing(), std::memory_order_release);
@@ -404,6 +418,19 @@ runtime::Session* session_for_library_call(const Scope& scope) {
     forget_context();
   }
   return session_in(context, scope);
+}
+
+void let_in(const Scope& scope, CUdevice device, CUdevice peer) {
+  if (configuration() == nullptr || device == peer) return;
+  const std::lock_guard lock(opening);
+  if (guests == nullptr) guests = new std::vector<Guest>;  // never destroyed, like all that hooks use
+  guests->push_back({device, peer});
+  for (const Served* const one : served()) {
+    if (one->device != device) continue;
+    const InContext there(scope, one->context);
+    one->session->watch();  // calls of another device may have operands there
+    report_guest(guests->back(), one->port->let_in(peer));
+  }
 }
 
 void note_allocated_inside(Address address, std::uint64_t bytes, PoolAccount* pool) {

@@ -67,6 +67,9 @@ int submit_across(const Scope& scope, const runtime::Session& own, runtime::Sess
 // Whether several devices are served; then the session, other than `own`, that owns some of the memory.
 runtime::Session* other_owner(const runtime::Session& own, std::span<const Access> accesses);
 
+// The program lets `peer` into memory of `device`: into what is managed there as well, now and later.
+void let_in(const Scope& scope, CUdevice device, CUdevice peer);
+
 // What this process was configured with; nullptr before cuInit or where pooch is inert.
 const Config* configuration();
 

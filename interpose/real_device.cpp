@@ -17,6 +17,7 @@
 #include "interpose/capture.h"
 #include "interpose/digest_ptx.h"
 #include "interpose/driver_api.h"
+#include "interpose/peers.h"
 #include "interpose/real_symbol.h"
 
 // The driver's functions by exact exported name: a bare name means its oldest ABI, which for these has not
@@ -25,6 +26,7 @@
   X(cuCtxGetDevice)                    \
   X(cuCtxSynchronize)                  \
   X(cuDeviceGetAttribute)              \
+  X(cuDeviceGetCount)                  \
   X(cuDeviceGetName)                   \
   X(cuDeviceGetPCIBusId)               \
   X(cuDeviceTotalMem_v2)               \
@@ -106,6 +108,11 @@ int host_handles_of(const DriverTable& driver, CUdevice device) {
     return -1;
   if (driver.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) != CUDA_SUCCESS) return 0;
   return std::max(node, 0);  // a driver that knows of no node has one
+}
+
+bool has_others(const DriverTable& driver) {
+  int devices = 0;
+  return driver.cuDeviceGetCount(&devices) == CUDA_SUCCESS && devices > 1;
 }
 
 // While it lives, memory that this thread touches first comes from one NUMA node, if that has any left.
@@ -202,6 +209,7 @@ Result<std::unique_ptr<RealDevice>> RealDevice::open() {
 RealDevice::RealDevice(std::unique_ptr<DriverTable> driver, int ordinal)
     : driver_(std::move(driver)),
       ordinal_(ordinal),
+      peers_(std::make_unique<Peers>(ordinal, has_others(*driver_))),
       numa_node_(numa_node_of(*driver_, ordinal)),
       host_numa_id_(host_handles_of(*driver_, ordinal)) {}
 
@@ -267,8 +275,16 @@ Result<DeviceInfo> RealDevice::info() {
   return info;
 }
 
+// Drivers hand out low addresses, 0x302000000 for one, and a pair of small integers looks like one of those.
+// So places are asked for whose upper half is no number that often occurs: none below 10,000 or so, nor near
+// where programs (0x55…) and their libraries (0x7f…) lie. Whichever the driver does not give is left to it.
 Result<Address> RealDevice::reserve(std::uint64_t bytes) {
   CUdeviceptr base = 0;
+  for (const CUdeviceptr odd : {0x6a5a'4a40'0000, 0x5a5a'4a40'0000, 0x3a5a'4a40'0000, 0x2a5a'4a40'0000}) {
+    if (driver_->cuMemAddressReserve(&base, bytes, 0, odd, 0) != CUDA_SUCCESS) continue;
+    if (base == odd) return Address{base};
+    (void)driver_->cuMemAddressFree(base, bytes);
+  }
   if (Status s = POOCH_CALL(cuMemAddressReserve, &base, bytes, 0, 0, 0); !s) return s.error();
   return Address{base};
 }
@@ -289,19 +305,25 @@ Status RealDevice::destroy(PhysicalHandle handle) {
 }
 
 Status RealDevice::map(Address at, std::uint64_t bytes, PhysicalHandle handle) {
-  return POOCH_CALL(cuMemMap, raw(at), bytes, 0, static_cast<CUmemGenericAllocationHandle>(handle), 0);
+  Status done = POOCH_CALL(cuMemMap, raw(at), bytes, 0, static_cast<CUmemGenericAllocationHandle>(handle), 0);
+  if (done) peers_->mapped(at, bytes);
+  return done;
 }
 
 Status RealDevice::set_access(Address at, std::uint64_t bytes) {
-  CUmemAccessDesc access = {};
-  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  access.location.id = ordinal_;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return POOCH_CALL(cuMemSetAccess, raw(at), bytes, &access, 1);
+  const auto rights = peers_->rights();
+  return POOCH_CALL(cuMemSetAccess, raw(at), bytes, rights.data(), rights.size());
 }
 
 Status RealDevice::unmap(Address at, std::uint64_t bytes) {
+  peers_->unmapped(at, bytes);
   return POOCH_CALL(cuMemUnmap, raw(at), bytes);
+}
+
+Status RealDevice::let_in(int peer) {
+  return peers_->add(peer, [this](Address at, std::uint64_t bytes, const CUmemAccessDesc& right) {
+    return POOCH_CALL(cuMemSetAccess, raw(at), bytes, &right, 1);
+  });
 }
 
 void RealDevice::share_host_memory(std::uint64_t bytes) {

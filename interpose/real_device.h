@@ -10,7 +10,8 @@
 
 namespace pooch::interpose {
 
-struct DriverTable;  // the driver's functions
+struct DriverTable;
+class Peers;  // the driver's functions
 
 class RealDevice final : public Device {
  public:
@@ -32,6 +33,8 @@ class RealDevice final : public Device {
   Status map(Address at, std::uint64_t bytes, PhysicalHandle handle) override;
   Status set_access(Address at, std::uint64_t bytes) override;
   Status unmap(Address at, std::uint64_t bytes) override;
+  // From now on `peer` may access what is mapped, and what will be.
+  Status let_in(int peer);
 
   Result<std::byte*> host_allocate(std::uint64_t bytes) override;
   Status host_free(std::byte* memory) override;
@@ -63,6 +66,7 @@ class RealDevice final : public Device {
   std::unique_ptr<DriverTable> driver_;
   int ordinal_;
   int numa_node_;
+  std::unique_ptr<Peers> peers_;
   int host_numa_id_;  // where handles of host memory are made; -1: nowhere
   std::mutex kernels_mutex_;
   void* digest_kernel_ = nullptr;  // a CUfunction, of the context that was current at its first use

@@ -11,6 +11,7 @@
 #include "interpose/call_builder.h"
 #include "interpose/extent.h"
 #include "interpose/libraries.h"
+#include "interpose/outside.h"
 #include "interpose/process.h"
 #include "interpose/vendor_facts.h"
 

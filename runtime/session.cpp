@@ -47,8 +47,9 @@ Session::Impl::Impl(const Config& config_, Device& raw_device, DeviceInfo info_,
       order(device),
       pool(device, limits.cap),
       host(device, order, limits.host_budget),
-      // Who runs beyond the end of an allocation finds no other one there.
-      space(arena.base, arena.bytes - arena.bytes / 16, page),
+      // Who runs beyond the end of an allocation finds no other one there. The first page is left out: an
+      // address whose lower half is small looks like two integers (address_table.h).
+      space(arena.base + page, arena.bytes - arena.bytes / 16 - page, page),
       temporaries(arena.base + (arena.bytes - arena.bytes / 16), arena.bytes / 16),
       profiler(device, tracker, timer_choice(config.timer)) {}
 

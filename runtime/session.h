@@ -16,6 +16,7 @@
 #include "core/config.h"
 #include "core/device.h"
 #include "core/function_ref.h"
+#include "core/host_block.h"
 #include "core/profile.h"
 #include "core/result.h"
 #include "core/summary.h"
@@ -100,7 +101,8 @@ class Session {
   // The program copies `memory`, which the host can read, to the device. Managed allocations that words in it
   // point into stay on the device until they are freed: kernels may reach them from there, and no call would
   // say so. Where the cap has no room for one, it says so once and goes on. May wait for the device.
-  void pin_addresses_in(std::span<const std::byte> memory);
+  // address_table.h has what is taken for an address.
+  void pin_addresses_in(const HostBlock& memory);
 
   // --- graphs
   // A stream is about to be captured: puts down all that would have to be asked of it later.
@@ -161,6 +163,7 @@ class Session {
   struct Impl;
   enum class Pinned : std::uint8_t { by_address, by_name };
   void pin(const Extent& allocation, Pinned why);
+  void pin_addresses_in(const HostBlock& memory, bool single_words);
   explicit Session(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

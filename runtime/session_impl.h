@@ -124,6 +124,9 @@ struct Session::Impl {
                          std::memory_order_relaxed);
     highest_address.store(std::max(base + bytes, highest_address.load(std::memory_order_relaxed)),
                           std::memory_order_relaxed);
+    if (managed)
+      arena_used.store(std::max(base + bytes - arena_span.base, arena_used.load(std::memory_order_relaxed)),
+                       std::memory_order_relaxed);
     return tracker.allocated(base, bytes, managed, by_program, origin, counts);
   }
   std::optional<tracker::Allocation> remove_allocation(Address base) {
@@ -197,6 +200,7 @@ struct Session::Impl {
   std::uint64_t live_bytes = 0;                  // managed allocations, rounded to pages
   std::atomic<std::uint64_t> occupied_bytes{0};  // occupied(), for queries
   std::atomic<bool> details_wanted{false};
+  std::atomic<std::uint64_t> arena_used{0};  // bytes from its begin in which all that was managed lies
   // All allocations that there ever were lie between them.
   std::atomic<Address> lowest_address{Address{~std::uint64_t{0}}}, highest_address{Address{0}};
   std::atomic<std::uint64_t> outside_bytes{0};  // what passed-through allocations are charged

@@ -1,19 +1,25 @@
 // Allocations that kernels reach by addresses in device memory, which no call shows.
-#include <cstring>
-
 #include "core/log.h"
+#include "runtime/address_table.h"
 #include "runtime/host_wait.h"
 #include "runtime/session_impl.h"
 
 namespace pooch::runtime {
 
-void Session::pin_addresses_in(std::span<const std::byte> memory) {
-  for (; memory.size() >= sizeof(std::uint64_t); memory = memory.subspan(sizeof(std::uint64_t))) {
-    std::uint64_t word;
-    std::memcpy(&word, memory.data(), sizeof word);
-    if (!owns(Address{word})) continue;
-    if (const auto allocation = find(Address{word})) pin(*allocation, Pinned::by_address);
-  }
+void Session::pin_addresses_in(const HostBlock& memory) {
+  pin_addresses_in(memory, /*single_words=*/false);
+}
+
+void Session::pin_addresses_in(const HostBlock& memory, bool single_words) {
+  const auto points_to = [this](Address word) {
+    const auto allocation = find(word);
+    return !allocation ? PointsTo::nothing : word == allocation->base ? PointsTo::begin : PointsTo::inside;
+  };
+  const auto visit = [this](Address word) {
+    if (const auto allocation = find(word)) pin(*allocation, Pinned::by_address);
+  };
+  find_addresses(memory, single_words ? Evidence::word : Evidence::table, impl_->arena_span.base,
+                 impl_->arena_used.load(std::memory_order_relaxed), points_to, visit);
 }
 
 // Brought to the device like an operand of a call that waits, and left there. In a stream of our own: the
@@ -94,14 +100,21 @@ void Session::Impl::find_tables() {
   if (!memory) return miss_tables(memory.error());
   std::uint64_t filled = 0;
   Status looked = Done{};
+  std::vector<std::span<const std::byte>> copies;
   std::vector<Address> found;
+  const auto points_to = [this](Address word) {
+    const tracker::Allocation* const one = tracker.allocations().containing(word);
+    return one == nullptr || !one->managed ? PointsTo::nothing
+           : word == one->base             ? PointsTo::begin
+                                           : PointsTo::inside;
+  };
   const auto look = [&] {
     looked = await_copies();
-    for (std::uint64_t at = 0; looked && at < filled; at += sizeof(Address)) {
-      Address word;
-      std::memcpy(&word, *memory + at, sizeof word);
-      if (space.contains(word)) found.push_back(word);
-    }
+    for (const auto& copy : copies)
+      if (looked)
+        find_addresses(HostBlock(copy), Evidence::word, arena_span.base, arena_used.load(), points_to,
+                       [&](Address word) { found.push_back(word); });
+    copies.clear();
     filled = 0;
   };
   tracker.allocations().each([&](const tracker::Allocation& one) {
@@ -109,6 +122,7 @@ void Session::Impl::find_tables() {
     if (!one.by_program || bytes == 0 || bytes > largest_table || !looked) return;
     if (filled + bytes > largest_table) look();
     if (looked) looked = device.copy_out(*memory + filled, one.base, bytes, in_stream);
+    copies.emplace_back(*memory + filled, bytes);
     filled += bytes;
   });
   if (looked) look();
@@ -117,7 +131,6 @@ void Session::Impl::find_tables() {
   if (!looked) miss_tables(looked.error());
   for (const Address word : found) {
     const tracker::Allocation* const one = tracker.allocations().containing(word);
-    if (one == nullptr || !one->managed) continue;
     Range& range = *static_cast<Range*>(one->backing);
     stays[one->base].by_address = true;
     if (!range.pinned) stay(range, one->bytes);
@@ -178,7 +191,7 @@ void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream,
           return done ? 0 : 1;
         },
         1);
-    if (copied == 0) session.pin_addresses_in({host, buffer.bytes});
+    if (copied == 0) session.pin_addresses_in(HostBlock({host, buffer.bytes}), /*single_words=*/true);
     if (copied != 0 && !missed) missed = Error{ErrorCode::out_of_memory, "there is no room for a buffer"};
     if (missed) break;
   }

@@ -8,6 +8,7 @@ from spec.language import Library, Spec, overwrite, read, read_write, write
 spec = Spec(
     Library(
         name="cublas",
+        typed_addresses=True,
         soname="libcublas.so.13",
         header="cublas_v2.h",
         missing="CUBLAS_STATUS_NOT_INITIALIZED",
@@ -16,7 +17,7 @@ spec = Spec(
         before="add_cublas_workspace(call, handle);",
     )
 )
-hook, seen_below, passthrough, unsupported = spec.hook, spec.seen_below, spec.passthrough, spec.unsupported
+hook, seen_below, passthrough = spec.hook, spec.seen_below, spec.passthrough
 
 
 def each(pattern, letters="S D C Z"):
@@ -442,8 +443,12 @@ passthrough(
     cublasXtSetPinningMemMode cublasSetBackdoor cublasSetBackdoorEx""",
     why="setting; the pointer mode is asked for at each call",
 )
-unsupported(
-    "cublasSetFixedPointEmulationMantissaBitCountPointer",
-    why="""later products write a word there that no row names: if it is managed and away they fail, and the word can be
-    lost at the next eviction; small allocations are never managed""",
+hook("cublasSetFixedPointEmulationMantissaBitCountPointer", where="named_for_later.cpp")
+
+# --- addresses that functions without operands are given
+spec.addresses("result", "mantissaBitOffset maxMantissaBitCount mantissaBitCount smCountTarget value version")
+spec.no_prototype(
+    """cublasGetBackdoor cublasSetBackdoor cublasSetBackdoorEx cublasGetEnvironmentMode cublasSetEnvironmentMode
+    cublasGetError cublasGetVersion cublasInit cublasShutdown cublasSetKernelStream cublasXt*""",
+    "handles, settings and queries, of the interface of CUDA 3 and of cublasXt",
 )

@@ -14,7 +14,7 @@ spec = Spec(
         out_of_memory="CUBLAS_STATUS_ALLOC_FAILED",
     )
 )
-seen_below, passthrough = spec.seen_below, spec.passthrough
+hook, seen_below, passthrough = spec.hook, spec.seen_below, spec.passthrough
 
 TYPES = "ACC BII BSB BSS CCC DDD HHH HSH HSS KCC KCK SSS TSS TST VCC VCV ZZZ"
 
@@ -76,6 +76,7 @@ spec.row(
     C=overwrite(matrix("Cdesc")),
     hazard="in_place",
 )
+hook("cublasLtEmulationDescSetAttribute", where="named_for_later.cpp")
 seen_below(
     each("cublasLt{}Matmul")
     + " "
@@ -99,7 +100,7 @@ passthrough(
 )
 passthrough(
     """cublasLtEmulationDescCreate cublasLtEmulationDescDestroy cublasLtEmulationDescGetAttribute
-    cublasLtEmulationDescInit_internal cublasLtEmulationDescSetAttribute cublasLtMatmulDescCreate
+    cublasLtEmulationDescInit_internal cublasLtMatmulDescCreate
     cublasLtMatmulDescDestroy cublasLtMatmulDescGetAttribute cublasLtMatmulDescInit_internal
     cublasLtMatmulDescSetAttribute cublasLtMatmulPreferenceCreate cublasLtMatmulPreferenceDestroy
     cublasLtMatmulPreferenceGetAttribute cublasLtMatmulPreferenceInit_internal cublasLtMatmulPreferenceSetAttribute
@@ -115,4 +116,14 @@ passthrough(
     cublasLtGetStatusString cublasLtGetVersion cublasLtLoggerForceDisable cublasLtLoggerOpenFile
     cublasLtLoggerSetCallback cublasLtLoggerSetFile cublasLtLoggerSetLevel cublasLtLoggerSetMask""",
     why="handles, queries and logging",
+)
+
+# --- addresses that functions without operands are given
+spec.addresses("asked", "buf", of="cublasLtMatmulDescSetAttribute")
+spec.addresses("host", "buf file")
+spec.no_prototype(
+    """cublasLt???MatmulAlgo* cublasLtAlgoCharacteristicGetAttribute cublasLtClearNvjetCache cublasLtCtxInit
+    cublasLt[GS]etEnvironmentMode cublasLtHeuristicLut* cublasLtHeuristicsCache[CD]* cublasLtHeuristicsCacheGet cublasLtHeuristicsCachePut
+    cublasLtMatmulAlgoConfigGetAttributeRange cublasLtShutdownCtx""",
+    "the choice of an algorithm, and settings",
 )

@@ -28,15 +28,10 @@ seen_below(
     + " "
     + with_per_thread(
         """cudaMemcpyAsync cudaMemcpy2DAsync cudaMemcpy3DAsync cudaMemcpy3DPeerAsync cudaMemsetAsync
-        cudaMemset2DAsync cudaMemset3DAsync cudaMemcpyFromSymbolAsync cudaMemcpyToSymbolAsync cudaMemcpyBatchAsync
+        cudaMemset2DAsync cudaMemset3DAsync cudaMemcpyFromSymbolAsync cudaMemcpyToSymbolAsync cudaMemcpyBatchAsync cudaMemcpy3DBatchAsync
         cudaMemcpyFromArrayAsync cudaMemcpyToArrayAsync cudaMemcpy2DFromArrayAsync cudaMemcpy2DToArrayAsync"""
     ),
     "copies and sets arrive at the driver's cuMemcpy… and cuMemset… rows",
-)
-unsupported(
-    with_per_thread("cudaMemcpy3DBatchAsync"),
-    why="""arrives at cuMemcpy3DBatchAsync, whose operands are not looked at: one that is away makes it fail, and what
-    it writes can be lost at the next eviction""",
 )
 passthrough(
     with_per_thread("cudaMemcpyArrayToArray cudaMemcpy2DArrayToArray", "_ptds")
@@ -60,11 +55,15 @@ passthrough(
     why="memory that migrates by itself; not counted against the cap",
 )
 passthrough(
-    """cudaMemPoolCreate cudaMemPoolDestroy cudaMemPoolGetAccess cudaMemPoolGetAttribute cudaMemPoolSetAccess
+    """cudaMemPoolCreate cudaMemPoolDestroy cudaMemPoolGetAccess cudaMemPoolGetAttribute
     cudaMemPoolSetAttribute cudaMemPoolTrimTo cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle
     cudaMemPoolImportPointer cudaDeviceGetDefaultMemPool cudaDeviceGetMemPool cudaDeviceSetMemPool
     cudaMemGetDefaultMemPool cudaMemGetMemPool cudaMemSetMemPool""",
     why="allocations from pools are hooked at the driver; a pool's own figures do not count what is managed",
+)
+seen_below(
+    "cudaMemPoolSetAccess cudaDeviceEnablePeerAccess",
+    "arrives at the driver's hook: another device that is let in reaches managed memory as well",
 )
 unsupported(
     "cudaMemPoolExportPointer",
@@ -113,7 +112,7 @@ passthrough(
 
 # --- queries and settings
 passthrough(
-    """cudaChooseDevice cudaDeviceCanAccessPeer cudaDeviceDisablePeerAccess cudaDeviceEnablePeerAccess
+    """cudaChooseDevice cudaDeviceCanAccessPeer cudaDeviceDisablePeerAccess
     cudaDeviceGetAttribute cudaDeviceGetByPCIBusId cudaDeviceGetCacheConfig cudaDeviceGetHostAtomicCapabilities
     cudaDeviceGetLimit cudaDeviceGetNvSciSyncAttributes cudaDeviceGetP2PAtomicCapabilities cudaDeviceGetP2PAttribute
     cudaDeviceGetPCIBusId cudaDeviceGetSharedMemConfig cudaDeviceGetStreamPriorityRange
@@ -138,10 +137,9 @@ unsupported(
 )
 
 # --- textures, other APIs
-unsupported(
+seen_below(
     "cudaCreateTextureObject",
-    why="""a launch does not show the linear memory behind a texture: where that is away the kernel fails with
-    cudaErrorIllegalAddress; over arrays nothing happens""",
+    "arrives at cuTexObjectCreate: the linear memory behind a texture stays on the device",
 )
 passthrough(
     """cudaCreateSurfaceObject cudaDestroySurfaceObject cudaDestroyTextureObject cudaGetSurfaceObjectResourceDesc
@@ -176,16 +174,15 @@ seen_below(
     cudaGraphExecDestroy cudaGraphExecUpdate cudaGraphInstantiate cudaGraphInstantiateWithFlags""",
     "arrives at the driver's hook: what a capture touched stays on the device as long as a graph names it",
 )
-unsupported(
+seen_below(
     """cudaGraphAddKernelNode cudaGraphAddMemcpyNode cudaGraphAddMemcpyNode1D cudaGraphAddMemcpyNodeFromSymbol
     cudaGraphAddMemcpyNodeToSymbol cudaGraphAddMemsetNode cudaGraphAddNode cudaGraphExecKernelNodeSetParams
     cudaGraphExecMemcpyNodeSetParams cudaGraphExecMemcpyNodeSetParams1D cudaGraphExecMemcpyNodeSetParamsFromSymbol
     cudaGraphExecMemcpyNodeSetParamsToSymbol cudaGraphExecMemsetNodeSetParams cudaGraphExecNodeSetParams
-    cudaGraphKernelNodeSetParams cudaGraphKernelNodeCopyAttributes cudaGraphMemcpyNodeSetParams
-    cudaGraphMemcpyNodeSetParams1D cudaGraphMemcpyNodeSetParamsFromSymbol cudaGraphMemcpyNodeSetParamsToSymbol
-    cudaGraphMemsetNodeSetParams cudaGraphNodeSetParams""",
-    why="""a node's operands are not followed: they may be away when the graph runs, and the graph then fails; what it
-    writes can be lost at the next eviction. The launch warns once""",
+    cudaGraphKernelNodeSetParams cudaGraphMemcpyNodeSetParams cudaGraphMemcpyNodeSetParams1D
+    cudaGraphMemcpyNodeSetParamsFromSymbol cudaGraphMemcpyNodeSetParamsToSymbol cudaGraphMemsetNodeSetParams
+    cudaGraphNodeSetParams""",
+    "arrives at the driver's hook: what a node touches stays on the device as long as a graph names it",
 )
 passthrough(
     """cudaGraphAddMemAllocNode cudaGraphAddMemFreeNode cudaGraphMemAllocNodeGetParams cudaGraphMemFreeNodeGetParams
@@ -203,7 +200,7 @@ passthrough(
     cudaGraphExternalSemaphoresSignalNodeGetParams cudaGraphExternalSemaphoresSignalNodeSetParams
     cudaGraphExternalSemaphoresWaitNodeGetParams cudaGraphExternalSemaphoresWaitNodeSetParams cudaGraphGetEdges
     cudaGraphGetNodes cudaGraphGetRootNodes cudaGraphHostNodeGetParams cudaGraphHostNodeSetParams
-    cudaGraphKernelNodeGetAttribute cudaGraphKernelNodeGetParams cudaGraphKernelNodeSetAttribute
+    cudaGraphKernelNodeCopyAttributes cudaGraphKernelNodeGetAttribute cudaGraphKernelNodeGetParams cudaGraphKernelNodeSetAttribute
     cudaGraphMemcpyNodeGetParams cudaGraphMemsetNodeGetParams cudaGraphNodeFindInClone cudaGraphNodeGetDependencies
     cudaGraphNodeGetDependentNodes cudaGraphNodeGetEnabled cudaGraphNodeGetType cudaGraphNodeSetEnabled
     cudaGraphReleaseUserObject cudaGraphRemoveDependencies cudaGraphRetainUserObject
@@ -212,4 +209,58 @@ passthrough(
         "cudaGraphUpload cudaStreamGetCaptureInfo cudaStreamUpdateCaptureDependencies"
     ),
     why="the build of a graph: names no device memory by itself",
+)
+
+# --- addresses that functions without operands are given
+spec.addresses(
+    "host",
+    """code entryFuncAddr func jitOptionsValues libraryOptionValues memHandleDesc nvSciSyncAttrList pHost paramsArray
+    semHandleDesc shareableHandle symbol symbolPtr userData value launchConfig""",
+)
+spec.addresses(
+    "host",
+    "ptr",
+    of="cudaFreeHost cudaHostRegister cudaHostUnregister cudaMallocHost cudaUserObjectCreate",
+)
+spec.addresses(
+    "host",
+    "pNodeParams",
+    of="cudaGraphAddHostNode cudaGraphExecHostNodeSetParams cudaGraphHostNodeSetParams",
+)
+spec.addresses(
+    "host",
+    "nodeParams",
+    of="""cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode
+    cudaGraphExecExternalSemaphoresSignalNodeSetParams cudaGraphExecExternalSemaphoresWaitNodeSetParams
+    cudaGraphExternalSemaphoresSignalNodeSetParams cudaGraphExternalSemaphoresWaitNodeSetParams""",
+)
+spec.addresses("host", "poolProps")
+spec.addresses(
+    "result", "dptr_out fptr funcPtr nodeParams pDevice pNodeParams params_out ppExportTable value_out"
+)
+spec.addresses("result", "data", of="cudaMemRangeGetAttribute cudaMemRangeGetAttributes")
+spec.addresses(
+    "result",
+    "devPtr",
+    of="""cudaExternalMemoryGetMappedBuffer cudaGetSymbolAddress cudaGraphicsResourceGetMappedPointer cudaIpcOpenMemHandle
+    cudaMallocManaged""",
+)
+spec.addresses("result", "dptr", of="cudaLibraryGetGlobal cudaLibraryGetManaged")
+spec.addresses(
+    "result", "pResDesc", of="cudaGetSurfaceObjectResourceDesc cudaGetTextureObjectResourceDesc"
+)
+spec.addresses("result", "ptr", of="cudaMemPoolImportPointer")
+spec.addresses("result", "value", of="cudaStreamGetAttribute")
+# A window of caching is a hint; a surface is over an array.
+spec.addresses("named", "config devPtr dptr dptrs param pResDesc ptr")
+spec.addresses("named", "value", of="cudaGraphKernelNodeSetAttribute cudaStreamSetAttribute_ptsz")
+spec.no_prototype(
+    """__cudaGetKernel __cudaGetProcAddress __cudaInitModule __cudaPopCallConfiguration __cudaPushCallConfiguration
+    __cudaRegister* __cudaUnregisterFatBinary cudaProfilerStart cudaProfilerStop""",
+    "calls that a compiler writes, and profiling: code and its variables",
+)
+spec.no_prototype(
+    "cudaEGL* cudaEventCreateFromEGLSync cudaGL* cudaGraphicsEGL* cudaGraphicsGL* cudaGraphicsVDPAU* cudaVDPAU*"
+    " cudaGraphicsResourceGetMappedEglFrame",
+    "headers of other APIs: their memory",
 )

@@ -13,7 +13,7 @@ spec = Spec(
         stream_of_handle="cudnn_stream",
     )
 )
-row, seen_below, passthrough, unsupported = spec.row, spec.seen_below, spec.passthrough, spec.unsupported
+row, seen_below, passthrough = spec.row, spec.seen_below, spec.passthrough
 hook = spec.hook
 
 
@@ -518,16 +518,15 @@ seen_below(
 )
 seen_below(
     "cudnnFusedOpsExecute",
-    """the addresses of the variant pack are parameters of its kernels, which arrive as bare launches; an engine that
-    reaches an operand only through a tensor map is the exception: see cuTensorMapEncodeTiled of the driver""",
+    "the addresses of the variant pack are parameters of its kernels, which arrive as bare launches",
 )
 seen_below(
     "cudnnGetRNNWeightParams cudnnBuildRNNDynamic cudnnInitTransformDest cudnnGetMultiHeadAttnWeights",
     "computes addresses or descriptors; what it may launch or copy arrives at the driver",
 )
-unsupported(
+seen_below(
     "cudnnBackendPopulateCudaGraph cudnnBackendUpdateCudaGraph",
-    why="a graph's operands are not followed: they may be away when it runs, and the graph then fails",
+    "makes or changes nodes of a graph, by calls that arrive at the driver's hooks",
 )
 
 # --- not wrapped: nothing to see
@@ -540,3 +539,12 @@ passthrough(
     why="descriptors, in host memory; they are asked at each call that uses them",
 )
 passthrough(cudnn_host.QUERIES, why="query")
+
+# --- addresses that functions without operands are given
+spec.addresses("host", "alpha alpha1 alpha2 alphaDataDiff alphaParamDiff paddingFill param udata valuePtr")
+spec.addresses("asked", "states", of="cudnnRestoreDropoutDescriptor")
+spec.addresses("result", "states", of="cudnnGetDropoutDescriptor")
+spec.addresses("asked", "ptr", of="cudnnSetFusedOpsVariantParamPackAttribute")
+spec.addresses("result", "ptr", of="cudnnGetFusedOpsVariantParamPackAttribute")
+spec.no_prototype("cudnnGetBackdoor cudnnSetBackdoor cudnnSetBackdoorEx", "settings of the vendor's own tests")
+spec.no_prototype("cudnnGetRNNDropoutLocationsInternal", "a query")

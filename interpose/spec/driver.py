@@ -4,7 +4,7 @@ Copies and sets without a stream use the legacy stream, or the per-thread one in
 the same in the _ptsz forms.
 """
 
-from spec.language import Library, Spec, overwrite, read
+from spec.language import Library, Spec, overwrite, read, write
 
 spec = Spec(
     Library(
@@ -32,7 +32,10 @@ def asynchronous(name, **meaning):
 
 # --- linear copies. An asynchronous copy from or to pageable host memory may wait as well.
 copy_in = dict(
-    kind="copy_in", blocks="true", carries=("srcHost", "ByteCount"), dstDevice=overwrite("ByteCount")
+    kind="copy_in",
+    blocks="true",
+    carries=("dstDevice", "srcHost", "ByteCount"),
+    dstDevice=overwrite("ByteCount"),
 )
 copy_out = dict(kind="copy_out", blocks="true", srcDevice=read("ByteCount"))
 copy_device = dict(kind="copy_device", dstDevice=overwrite("ByteCount"), srcDevice=read("ByteCount"))
@@ -53,6 +56,7 @@ synchronous("cuMemcpyDtoA_v2", **array, srcDevice=read("ByteCount"))
 either = dict(
     kind="=kind_of_copy(*session, dst, src)",
     blocks="true",
+    carries=("dst", "src", "ByteCount"),
     dst=overwrite("ByteCount"),
     src=read("ByteCount"),
 )
@@ -63,6 +67,7 @@ asynchronous("cuMemcpyAsync", **either)
 box = dict(
     kind="=kind_of_copy(*session, destination_of(*pCopy), source_of(*pCopy))",
     blocks="true",
+    carries=("*pCopy",),
     also=[overwrite(at="destination_of(*pCopy)"), read(at="source_of(*pCopy)")],
 )
 synchronous("cuMemcpy2D_v2", replay_as="cuMemcpy2DAsync_v2", **box)
@@ -77,6 +82,8 @@ asynchronous("cuMemcpy3DPeerAsync", **box, **peer)
 batch = dict(
     kind="copy_device",
     blocks="true",
+    carries=("dsts[i]", "srcs[i]", "sizes[i]"),
+    carries_each="count",
     also=[
         overwrite("sizes[i]", at="dsts[i]", each="count"),
         read("sizes[i]", at="srcs[i]", each="count"),
@@ -85,6 +92,33 @@ batch = dict(
 )
 asynchronous("cuMemcpyBatchAsync", **batch)
 asynchronous("cuMemcpyBatchAsync_v2", **batch)
+
+boxes = dict(
+    kind="copy_device",
+    blocks="true",
+    carries=("opList[i]",),
+    carries_each="numOps",
+    also=[
+        overwrite(at="destination_of(opList[i])", each="numOps"),
+        read(at="source_of(opList[i])", each="numOps"),
+    ],
+    no_replay=batch["no_replay"],
+)
+asynchronous("cuMemcpy3DBatchAsync", **boxes)
+asynchronous("cuMemcpy3DBatchAsync_v2", **boxes)
+
+# How much comes out is known afterwards alone.
+spec.row(
+    "cuMemBatchDecompressAsync cuMemBatchDecompressAsync_ptsz",
+    kind="copy_device",
+    stream="stream",
+    also=[
+        read("paramsArray[i].srcNumBytes", at="paramsArray[i].src", each="count"),
+        write("unknown_extent()", at="paramsArray[i].dst", each="count"),
+        overwrite("sizeof(*paramsArray[i].dstActBytes)", at="paramsArray[i].dstActBytes", each="count"),
+    ],
+    no_replay="the array that describes it is the program's",
+)
 
 # --- sets
 for bits, bytes_each in (("8", 1), ("16", 2), ("32", 4)):
@@ -119,26 +153,35 @@ hook("cuGetProcAddress cuGetProcAddress_v2", where="lookup.cpp")
 hook("cuMemAlloc_v2 cuMemAllocPitch_v2 cuMemFree_v2", where="driver_memory.cpp")
 hook(with_per_thread("cuMemAllocAsync cuMemAllocFromPoolAsync cuMemFreeAsync"), where="driver_memory.cpp")
 hook(
-    """cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo cuMemPoolGetAttribute cuMemPoolSetAttribute cuDeviceSetMemPool
-    cuMemSetMemPool""",
+    """cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolSetAccess
+    cuDeviceSetMemPool cuMemSetMemPool""",
     where="driver_pool.cpp",
 )
 hook("cuMemGetInfo_v2 cuDeviceTotalMem_v2 cuMemGetAddressRange_v2", where="driver_query.cpp")
 hook("cuPointerGetAttribute cuPointerGetAttributes cuPointerSetAttribute", where="driver_query.cpp")
-hook("cuIpcGetMemHandle cuMemRetainAllocationHandle cuMemGetHandleForAddressRange", where="driver_query.cpp")
-hook("cuStreamDestroy_v2", where="driver_stream.cpp")
+hook(
+    "cuIpcGetMemHandle cuMemRetainAllocationHandle cuMemGetHandleForAddressRange cuMulticastBindAddr",
+    where="driver_query.cpp",
+)
+hook(
+    """cuTensorMapEncodeTiled cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide cuTensorMapReplaceAddress
+    cuTexObjectCreate cuTexRefSetAddress_v2 cuTexRefSetAddress2D_v2 cuTexRefSetAddress2D_v3""",
+    where="named_for_later.cpp",
+)
+hook("cuStreamDestroy cuStreamDestroy_v2", where="driver_stream.cpp")
 hook(
     with_per_thread(
-        "cuLaunchHostFunc cuStreamAddCallback cuStreamWaitValue32_v2 cuStreamWaitValue64_v2 cuStreamBatchMemOp_v2"
+        """cuLaunchHostFunc cuStreamAddCallback cuStreamWaitValue32 cuStreamWaitValue32_v2 cuStreamWaitValue64
+        cuStreamWaitValue64_v2 cuStreamBatchMemOp cuStreamBatchMemOp_v2"""
     ),
     where="driver_stream.cpp",
 )
 hook(
     with_per_thread(
-        """cuStreamBeginCapture_v2 cuStreamBeginCaptureToGraph cuStreamEndCapture cuGraphLaunch
+        """cuStreamBeginCapture cuStreamBeginCapture_v2 cuStreamBeginCaptureToGraph cuStreamEndCapture cuGraphLaunch
         cuGraphInstantiateWithParams"""
     )
-    + """ cuGraphClone cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags cuGraphExecUpdate
+    + """ cuGraphCreate cuGraphClone cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags cuGraphExecUpdate
     cuGraphExecUpdate_v2 cuGraphAddChildGraphNode cuGraphExecChildGraphNodeSetParams cuGraphDestroy cuGraphExecDestroy""",
     where="driver_graph.cpp",
 )
@@ -150,8 +193,7 @@ hook(
     where="driver_context.cpp",
 )
 hook("cuMemCreate cuMemRelease cuMemMap cuMemUnmap", where="driver_vmm.cpp")
-# Passed through and counted: memory that migrates by itself, that has no address, that others share. A kernel of another
-# device does not reach managed memory, whatever cuCtxEnablePeerAccess says; copies do.
+# Passed through and counted: memory that migrates by itself, that has no address, that others share.
 hook(
     """cuMemAllocManaged cuArrayCreate_v2 cuArray3DCreate_v2 cuMipmappedArrayCreate cuIpcOpenMemHandle
     cuIpcOpenMemHandle_v2 cuCtxEnablePeerAccess""",
@@ -172,7 +214,7 @@ passthrough(
 passthrough(
     """cuMemAddressReserve cuMemAddressFree cuMemSetAccess cuMemGetAccess cuMemGetAllocationGranularity
     cuMemGetAllocationPropertiesFromHandle cuMemExportToShareableHandle cuMemImportFromShareableHandle cuMemMapArrayAsync cuMemMapArrayAsync_ptsz
-    cuMulticastAddDevice cuMulticastBindAddr cuMulticastBindMem cuMulticastCreate cuMulticastGetGranularity
+    cuMulticastAddDevice cuMulticastBindMem cuMulticastCreate cuMulticastGetGranularity
     cuMulticastUnbind""",
     why="the program's own virtual memory management; what cuMemCreate makes counts against the cap",
 )
@@ -195,11 +237,6 @@ passthrough(
     why="concerns what the driver's own pools hold, or which one is meant; allocations from pools are hooked",
 )
 unsupported(
-    "cuMemPoolSetAccess",
-    why="""another device gets at what the driver serves, not at managed memory: a kernel there fails that is given its
-    address""",
-)
-unsupported(
     "cuMemPoolExportPointer",
     why="a managed address is no memory of the pool: the call fails with CUDA_ERROR_INVALID_VALUE",
 )
@@ -217,12 +254,6 @@ passthrough(
     cuMemcpyHtoA_v2_ptds cuMemcpyHtoAAsync cuMemcpyHtoAAsync_v2 cuMemcpyHtoAAsync_v2_ptsz""",
     why="copies between arrays and host memory: neither is managed",
 )
-unsupported(
-    with_per_thread("cuMemcpy3DBatchAsync cuMemcpy3DBatchAsync_v2 cuMemBatchDecompressAsync"),
-    why="""its operands are not looked at: one that is away makes the call or its work fail, and what it writes
-    can be lost at the next eviction""",
-)
-
 # --- textures and tensor maps: addresses that a launch does not show
 passthrough(
     """cuTexObjectDestroy cuTexObjectGetResourceDesc cuTexObjectGetResourceViewDesc cuTexObjectGetTextureDesc
@@ -236,18 +267,6 @@ passthrough(
     cuDeviceGetTexture1DLinearMaxWidth""",
     why="queries, sampling modes, and textures and surfaces over arrays: array memory is never managed",
 )
-unsupported(
-    "cuTexObjectCreate cuTexRefSetAddress_v2 cuTexRefSetAddress2D_v2 cuTexRefSetAddress2D_v3",
-    why="""a launch does not show the linear memory behind a texture: where that is away the kernel fails with
-    CUDA_ERROR_ILLEGAL_ADDRESS; over arrays nothing happens""",
-)
-unsupported(
-    "cuTensorMapEncodeTiled cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide cuTensorMapReplaceAddress",
-    why="""a launch shows the memory behind a tensor map only where the encoded map holds its plain address: else a
-    kernel fails with CUDA_ERROR_ILLEGAL_ADDRESS where that memory is away, and what it writes through the map can be
-    lost at the next eviction""",
-)
-
 # --- order, contexts, code
 passthrough(
     """cuEventCreate cuEventDestroy_v2 cuEventQuery cuEventSynchronize cuEventElapsedTime cuEventElapsedTime_v2
@@ -261,16 +280,6 @@ passthrough(
         cuStreamGetAttribute cuStreamSetAttribute cuStreamCopyAttributes"""
     ),
     why="orders work, touches no memory",
-)
-unsupported(
-    "cuStreamDestroy",
-    why="""CUDA 3.2's form, not seen: work in the stream that was not waited for keeps the memory it used resident
-    until the context is synchronised""",
-)
-unsupported(
-    with_per_thread("cuStreamWaitValue32 cuStreamWaitValue64 cuStreamBatchMemOp"),
-    why="""CUDA 8's forms, not seen: an eviction may then wait for a stream that waits for the program; what a batch
-    writes to managed memory can be lost""",
 )
 passthrough(
     """cuDriverGetVersion cuDeviceGet cuDeviceGetCount cuDeviceGetName cuDeviceGetUuid_v2 cuDeviceGetLuid
@@ -294,6 +303,7 @@ unsupported(
     """cuCtxDestroy cuCtxDestroy_v2 cuCtxDetach cuDevicePrimaryCtxReset cuDevicePrimaryCtxReset_v2""",
     why="""the driver gives up the context's memory and the session does not notice: calls that touch managed memory
     afterwards fail with the driver's error. At the end of a program nothing is lost""",
+    silent="as a rule the last call of a program",
 )
 passthrough(
     """cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary cuModuleGetFunction
@@ -314,7 +324,7 @@ passthrough(
     cuProfilerInitialize cuProfilerStart cuProfilerStop cuLogsCurrent cuLogsDumpToFile cuLogsDumpToMemory
     cuLogsRegisterCallback cuLogsUnregisterCallback cuCoredumpGetAttribute cuCoredumpGetAttributeGlobal
     cuCoredumpSetAttribute cuCoredumpSetAttributeGlobal cuDeviceRegisterAsyncNotification
-    cuDeviceUnregisterAsyncNotification""",
+    cuDeviceUnregisterAsyncNotification cuCheckpointProcessGetRestoreThreadId cuCheckpointProcessGetState""",
     why="advice, profiling and diagnosis",
 )
 unsupported(
@@ -324,10 +334,11 @@ unsupported(
 unsupported(
     "cuParamSetSize cuParamSetTexRef cuParamSetf cuParamSeti cuParamSetv",
     why="parameters of the obsolete launches, which are not seen",
+    silent="the launch says it",
 )
 unsupported(
-    """cuCheckpointProcessCheckpoint cuCheckpointProcessGetRestoreThreadId cuCheckpointProcessGetState
-    cuCheckpointProcessLock cuCheckpointProcessRestore cuCheckpointProcessUnlock""",
+    """cuCheckpointProcessCheckpoint cuCheckpointProcessLock cuCheckpointProcessRestore
+    cuCheckpointProcessUnlock""",
     why="passes through untried: pooch's handles and page-locked memory are part of what the driver would save",
 )
 
@@ -347,19 +358,14 @@ passthrough(
 )
 
 # --- graphs
-unsupported(
-    "cuStreamBeginCapture cuStreamBeginCapture_ptsz",
-    why="CUDA 10.0's form, not seen: a graph's operands may be away when it runs, and the graph then fails",
-)
-unsupported(
+hook(
     """cuGraphAddKernelNode cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphAddNode
     cuGraphAddNode_v2 cuGraphAddBatchMemOpNode cuGraphKernelNodeSetParams cuGraphKernelNodeSetParams_v2
     cuGraphMemcpyNodeSetParams cuGraphMemsetNodeSetParams cuGraphBatchMemOpNodeSetParams cuGraphNodeSetParams
     cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2 cuGraphExecMemcpyNodeSetParams
-    cuGraphExecMemsetNodeSetParams cuGraphExecBatchMemOpNodeSetParams cuGraphExecNodeSetParams
-    cuGraphKernelNodeCopyAttributes""",
-    why="""a node's operands are not followed: they may be away when the graph runs, and the graph then fails; what it
-    writes can be lost at the next eviction. cuGraphLaunch warns once""",
+    cuGraphExecMemsetNodeSetParams cuGraphExecBatchMemOpNodeSetParams cuGraphExecNodeSetParams cuGraphGetNodes
+    cuGraphNodeFindInClone""",
+    where="driver_node.cpp",
 )
 passthrough(
     """cuGraphAddMemAllocNode cuGraphAddMemFreeNode cuGraphMemAllocNodeGetParams cuGraphMemFreeNodeGetParams
@@ -370,16 +376,16 @@ passthrough(
     """cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphAddEmptyNode cuGraphAddEventRecordNode
     cuGraphAddEventWaitNode cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode
     cuGraphAddHostNode cuGraphBatchMemOpNodeGetParams cuGraphChildGraphNodeGetGraph cuGraphConditionalHandleCreate
-    cuGraphCreate cuGraphDebugDotPrint cuGraphDestroyNode cuGraphEventRecordNodeGetEvent
+    cuGraphDebugDotPrint cuGraphDestroyNode cuGraphEventRecordNodeGetEvent
     cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeGetEvent cuGraphEventWaitNodeSetEvent
     cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent
     cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
     cuGraphExecGetFlags cuGraphExecHostNodeSetParams cuGraphExternalSemaphoresSignalNodeGetParams
     cuGraphExternalSemaphoresSignalNodeSetParams cuGraphExternalSemaphoresWaitNodeGetParams
-    cuGraphExternalSemaphoresWaitNodeSetParams cuGraphGetEdges cuGraphGetEdges_v2 cuGraphGetNodes
+    cuGraphExternalSemaphoresWaitNodeSetParams cuGraphGetEdges cuGraphGetEdges_v2
     cuGraphGetRootNodes cuGraphHostNodeGetParams cuGraphHostNodeSetParams cuGraphKernelNodeGetAttribute
     cuGraphKernelNodeGetParams cuGraphKernelNodeGetParams_v2 cuGraphKernelNodeSetAttribute
-    cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams cuGraphNodeFindInClone cuGraphNodeGetDependencies
+    cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams cuGraphKernelNodeCopyAttributes cuGraphNodeGetDependencies
     cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled
     cuGraphNodeGetType cuGraphNodeSetEnabled cuGraphReleaseUserObject cuGraphRemoveDependencies
     cuGraphRemoveDependencies_v2 cuGraphRetainUserObject cuGraphUpload cuGraphUpload_ptsz cuUserObjectCreate
@@ -391,3 +397,41 @@ passthrough(
     ),
     why="the build of a graph: names no device memory by itself",
 )
+
+# --- addresses that functions without operands are given
+spec.addresses(
+    "host",
+    """code cubinOut dstHost fatCubin image jitOptionsValues libraryOptionValues memHandleDesc nvSciSyncAttrList
+    optionValues osHandle p pp prop semHandleDesc shareableHandle srcHost userData handle handle_out paramsArray""",
+)
+spec.addresses("host", "data", of="cuLinkAddData cuLinkAddData_v2")
+spec.addresses("host", "ptr", of="cuParamSetv cuUserObjectCreate")
+spec.addresses(
+    "host",
+    "value",
+    of="""cuCoredumpGetAttribute cuCoredumpGetAttributeGlobal cuCoredumpSetAttribute cuCoredumpSetAttributeGlobal
+    cuDeviceGetGraphMemAttribute cuDeviceSetGraphMemAttribute""",
+)
+spec.addresses(
+    "host",
+    "nodeParams",
+    of="""cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode cuGraphAddHostNode
+    cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
+    cuGraphExecHostNodeSetParams cuGraphExternalSemaphoresSignalNodeSetParams
+    cuGraphExternalSemaphoresWaitNodeSetParams cuGraphHostNodeSetParams""",
+)
+spec.addresses(
+    "result", "dptr_out fptr nodeParams nodeParams_out pDevPtr params_out pdptr ppExportTable ptr_out value_out"
+)
+spec.addresses("result", "data", of="cuMemRangeGetAttribute cuMemRangeGetAttributes")
+spec.addresses("result", "devPtr", of="cuExternalMemoryGetMappedBuffer")
+spec.addresses("result", "dptr", of="cuLibraryGetGlobal cuLibraryGetManaged cuModuleGetGlobal_v2")
+spec.addresses("result", "pResDesc", of="cuSurfObjectGetResourceDesc cuTexObjectGetResourceDesc")
+spec.addresses("result", "ptr", of="cuMemAddressReserve")
+spec.addresses("result", "value", of="cuStreamGetAttribute")
+# A window of caching is a hint; a surface is over an array.
+spec.addresses("named", "addr config devPtr dptr dptrs param pResDesc ptr value")
+spec.addresses("never", "dstDevice pCopy pbase srcDevice")
+spec.addresses("never", "dptr", of="cuMemAlloc cuMemAllocPitch cuMemFree cuMemGetAddressRange cuModuleGetGlobal")
+spec.addresses("never", "dptr", of="cuTexRefSetAddress cuTexRefSetAddress2D")
+spec.no_prototype("cuProfilerInitialize cuProfilerStart cuProfilerStop", "cudaProfiler.h: no address")

@@ -52,6 +52,18 @@ def running(extent="", **more):
     return Operand("read_write", extent, once=True, **more)
 
 
+# What becomes of an address that a function without operands is given: of each parameter that may be one, by its type
+# (interpose/addresses.py). Where nothing is said of one, a function that is "seen below" reads or writes there by work
+# that reaches us at the driver; of all others tests/contract/addresses.py wants to know.
+ADDRESSES = {
+    "host": "the host's memory, or code: no device memory",
+    "result": "in the host's memory, where the call puts its answer",
+    "named": "means an allocation, or a range of addresses; nothing there is read or written, now or later",
+    "never": "read or written, now or later, but memory that is never managed, for the reason given",
+    "asked": "is kept; who reads or writes there has a row that asks for it again, or launches kernels that are given it",
+    "unseen": "read or written, now or later, and nobody knows",
+}
+
 # Why a call cannot simply be made a second time.
 HAZARDS = {
     "accumulates": "blends its result with the old one where beta is not zero, or always",
@@ -88,7 +100,8 @@ class Row:
     replay_as: str = ""  # the function that a replay calls: the same in a stream
     kept: tuple = ()  # of (parameter, expression of a kept argument: interpose/replay_call.h)
     convolution: tuple = ()  # its descriptors of x, w, the convolution and y, where it runs or tries algorithms
-    carries: tuple = ()  # expressions: host memory that the call copies to the device, and its bytes
+    carries: tuple = ()  # arguments of note_carried (call_builder.h): what the call may copy from host memory
+    carries_each: str = ""  # repeated for i in [0, carries_each)
 
     @property
     def of_replayed_kind(self):
@@ -119,11 +132,17 @@ class Hook:
 
 @dataclasses.dataclass(frozen=True)
 class Unwrapped:
-    """A function without a wrapper; `how` is "seen below", "passed through" or "unsupported"."""
+    """A function whose operands are not looked at; `how` is "seen below", "passed through" or "unsupported"."""
 
     name: str
     how: str
     why: str
+    silent: str = ""  # of an unsupported one: why its first call says nothing
+
+    @property
+    def warns(self):
+        """Has a wrapper that says so once."""
+        return self.how == "unsupported" and not self.silent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +158,7 @@ class Library:
     session: str = "session_for_library_call(scope)"  # an expression
     before: str = ""  # a statement for every row, after its operands
     submit: str = ""  # what the call is made by, where it is not by the session at once
+    typed_addresses: bool = False  # pointers to numbers may be device memory; else void pointers and CUdeviceptr alone
     awaits_others: bool = False  # its work on the device may wait for other processes: none passes unwatched
 
 
@@ -148,6 +168,9 @@ class Spec:
     def __init__(self, library):
         self.library = library
         self.entries = {}  # by function name
+        self.addresses_by_name = {}  # what ADDRESSES has, by a parameter's name
+        self.addresses_of = {}  # ... by (function, parameter)
+        self.undeclared = {}  # why nothing is to be said of functions that no header declares, by patterns of names
 
     def _add(self, entry):
         if entry.name in self.entries:
@@ -168,6 +191,7 @@ class Spec:
         replay_as="",
         kept=None,
         carries=(),
+        carries_each="",
         convolution="",
         **operands,
     ):
@@ -175,21 +199,41 @@ class Spec:
 
         `operands`: parameter=effect(...). `also`: operands whose address is an expression. `host`: names of scalars, or
         a dictionary of their extents where the parameter's type does not tell. `hazard`: keys of HAZARDS. `no_replay`,
-        `replay_as`, `kept`, `carries`, `convolution`: see Row; what a recipe keeps follows from the parameters' types where `kept` has no word.
+        `replay_as`, `kept`, `carries`, `carries_each`, `convolution`: see Row; what a recipe keeps follows from the parameters' types where `kept` has no word.
         """
         listed = tuple(operands.items()) + tuple((None, operand) for operand in also)
         scalars = tuple(host.items()) if isinstance(host, dict) else tuple((name, "") for name in host)
         for name in names.split():
-            recipe = (no_replay, replay_as, tuple((kept or {}).items()), tuple(convolution.split()), tuple(carries))
+            recipe = (no_replay, replay_as, tuple((kept or {}).items()), tuple(convolution.split()))
+            recipe += (tuple(carries), carries_each)
             self._add(Row(name, kind, stream, listed, scalars, blocks, tuple(hazard.split()), *recipe))
 
     def hook(self, names, *, where):
         for name in names.split():
             self._add(Hook(name, where))
 
-    def _unwrapped(self, names, how, why):
+    def _unwrapped(self, names, how, why, silent=""):
         for name in names.split():
-            self._add(Unwrapped(name, how, why))
+            self._add(Unwrapped(name, how, why, silent))
+
+    def addresses(self, what, parameters, of=""):
+        """What becomes of addresses in these parameters: of the functions named in `of`, else of all."""
+        if what not in ADDRESSES:
+            raise SpecError(f"addresses: no word '{what}'")
+        for parameter in parameters.split():
+            for function in of.split():
+                self.addresses_of[function, parameter] = what
+            if not of:
+                self.addresses_by_name[parameter] = what
+
+    def address(self, function, parameter):
+        """One word of ADDRESSES, or nothing."""
+        return self.addresses_of.get((function, parameter)) or self.addresses_by_name.get(parameter)
+
+    def no_prototype(self, names, why):
+        """Functions that pass through and that no header declares, by patterns; `why` no address matters there."""
+        for pattern in names.split():
+            self.undeclared[pattern] = why
 
     def seen_below(self, names, why):
         """Its work reaches us at the driver."""
@@ -198,9 +242,9 @@ class Spec:
     def passthrough(self, names, *, why):
         self._unwrapped(names, "passed through", why)
 
-    def unsupported(self, names, *, why):
-        """`why` says what happens then."""
-        self._unwrapped(names, "unsupported", why)
+    def unsupported(self, names, *, why, silent=""):
+        """`why` says what happens then; the first call does so in a line, if it is not `silent` for a reason."""
+        self._unwrapped(names, "unsupported", why, silent)
 
 
 _CONDITION = re.compile(r"^\*(\w+) != 0$")

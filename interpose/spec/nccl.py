@@ -72,6 +72,7 @@ unsupported(
     both("ncclDevCommCreate"),
     why="""communication by the program's own kernels: what they reach through a window stays on the device as long as
     that is registered, other addresses do not pass a hook""",
+    silent="no header of a toolkit declares it",
 )
 passthrough(both("ncclDevCommDestroy"), why="undoes what is unsupported above; moves no data")
 passthrough(
@@ -94,4 +95,13 @@ passthrough(
     )
     + " ncclResetDebugInitInternal",
     why="queries and requirements; no device memory",
+)
+
+# --- addresses that functions without operands are given
+spec.addresses("named", "ptr", of="ncclMemFree pncclMemFree")
+spec.addresses("result", "ptr", of="ncclMemAlloc pncclMemAlloc")
+spec.no_prototype(
+    """*ncclCommInitRankScalable *ncclCommRevoke *ncclCommShrink *ncclCommSplit *ncclDevCommDestroy
+    *nccl*CreateRequirement *ncclLLA2ACalcSlots *ncclResetDebugInit *ncclTeam* ncclResetDebugInitInternal""",
+    "communicators, requirements and queries: no header of a toolkit declares them",
 )

@@ -4,7 +4,7 @@ import importlib
 import pathlib
 import textwrap
 
-from spec.language import HAZARDS, Hook, Row, Unwrapped
+from spec.language import ADDRESSES, HAZARDS, Hook, Row, Unwrapped
 
 SYMBOLS = pathlib.Path(__file__).resolve().parent.parent / "symbols"
 LIBRARIES = {  # list in symbols/: module in spec/
@@ -72,6 +72,22 @@ def described_tracking(entry):
     return "; ".join(parts)
 
 
+def described_reason(entry):
+    why = " ".join(entry.why.split())
+    return f"{why}. Silent: {entry.silent}" if entry.silent else why
+
+
+def addresses_text(spec):
+    """What becomes of addresses that are no operands, but for what lies on the host."""
+    for what in ADDRESSES:
+        if what in ("host", "result"):
+            continue
+        marks = [parameter for parameter, mark in spec.addresses_by_name.items() if mark == what]
+        marks += [f"{function}({parameter})" for (function, parameter), mark in spec.addresses_of.items() if mark == what]
+        if marks:
+            yield f"**addresses**, {what}:\n\n```\n{paragraph(marks)}\n```"
+
+
 def library_text(title, names, spec):
     entries = [spec.entries[n] for n in spec.entries if n in set(names)]
     yield f"## {title}"
@@ -80,8 +96,9 @@ def library_text(title, names, spec):
         yield f"**tracked** {heading}\n\n```\n{paragraph(names_of_group)}\n```"
     for how in CLASSES[1:]:
         chosen = [e for e in entries if isinstance(e, Unwrapped) and e.how == how]
-        for why, names_of_group in grouped(chosen, lambda e: " ".join(e.why.split())).items():
+        for why, names_of_group in grouped(chosen, described_reason).items():
             yield f"**{how}**: {why}\n\n```\n{paragraph(names_of_group)}\n```"
+    yield from addresses_text(spec)
 
 
 def summary(libraries):
@@ -108,7 +125,11 @@ of exported functions in `interpose/symbols/`.
 - **seen below**: the call itself is not looked at; what it does to device memory reaches pooch at the driver. A kernel
   then counts as reading and writing every allocation that one of its parameters points into.
 - **passed through**: nothing in it concerns managed memory, for the reason given.
-- **unsupported**: passes through too, and what happens then is said.
+- **unsupported**: passes through too, and what happens then is said; the program's first call says so in one line, unless
+  a reason is given why it is silent.
+
+Every parameter that may be an address of device memory, by its type, is an operand of a row, or it is said what becomes
+of it; `tests/contract/addresses.py` holds that against the prototypes. What is not named here is memory of the host:
 """
 
 
@@ -116,7 +137,8 @@ def coverage():
     """The text of docs/coverage.md."""
     libraries = [(*listed(name), load(name)) for name in LIBRARIES]
     hazards = "\n".join(f"- `{name}`: {what}" for name, what in HAZARDS.items())
-    parts = [INTRODUCTION + "\n" + "\n".join(summary(libraries))]
+    addresses = "\n".join(f"- `{what}`: {meaning}" for what, meaning in ADDRESSES.items() if what not in ("host", "result"))
+    parts = [INTRODUCTION + "\n" + addresses + "\n\n" + "\n".join(summary(libraries))]
     cannot = "A hazard says why a call cannot simply be made a second time (recomputation); some have a cure:"
     parts.append(f"{cannot}\n\n{hazards}")
     for title, names, spec in libraries:

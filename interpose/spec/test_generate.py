@@ -103,6 +103,17 @@ class Generator(unittest.TestCase):
     def test_wrapper_is_written_in_full(self):
         self.assertIn(WRAPPER, self.text(scale_row(new_spec())))
 
+    def test_what_is_unsupported_passes_through_and_says_so_once_unless_it_is_silent(self):
+        spec = new_spec("cuda")
+        spec.unsupported("cuSet", why="nobody looks")
+        text = self.text(spec)
+        self.assertIn('  warn_unsupported(scope, warned, "cuSet", "nobody looks");\n  return real(dst, value, n', text)
+        self.assertIn("    cuSet;\n", generate.exports([spec]))
+        silent = new_spec("cuda")
+        silent.unsupported("cuSet", why="nobody looks", silent="it ends the program")
+        self.assertNotIn("cuSet", self.text(silent))
+        self.assertNotIn("cuSet", generate.exports([silent]))
+
     def test_a_library_may_have_another_way_to_submit(self):
         spec = Spec(Library("cudnn", "libsmall.so.1", session="session_of(handle)", submit="put_in(call, launch)"))
         spec.row("cuSet", kind="set", stream="hStream", dst=overwrite("n"))
@@ -159,7 +170,7 @@ int overloaded(float a);
         spec = new_spec("cuda")
         spec.row("cuSet", kind="set", stream="hStream", dst=overwrite("n"), carries=("dst", "n"))
         text = self.text(spec)
-        self.assertIn("  note_carried(*session, dst, n);\n  if (const Unwatched passes(scope); passes) return", text)
+        self.assertIn("  note_carried(scope, *session, dst, n);\n  if (const Unwatched passes(scope); passes) return", text)
 
     def test_zero_stream_follows_the_abi(self):
         spec = new_spec("cuda")

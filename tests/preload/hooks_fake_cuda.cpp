@@ -108,7 +108,29 @@ FAKE CUresult cuMemMap(CUdeviceptr, size_t bytes, size_t, CUmemGenericAllocation
   note("cuMemMap %zu", bytes);
   return CUDA_SUCCESS;
 }
-FAKE CUresult cuMemSetAccess(CUdeviceptr, size_t, const CUmemAccessDesc*, size_t) {
+FAKE CUresult cuMemSetAccess(CUdeviceptr, size_t, const CUmemAccessDesc* rights, size_t count) {
+  std::string devices;
+  for (size_t i = 0; i < count; ++i) devices += " " + std::to_string(rights[i].location.id);
+  note("cuMemSetAccess%s", devices.c_str());
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuMemPoolSetAccess(CUmemoryPool, const CUmemAccessDesc*, size_t) {
+  return CUDA_SUCCESS;
+}
+// Maps that have their address as it is, or, with FAKE_MAPS set, so that nobody sees it.
+FAKE CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {
+  map->opaque[1] = reinterpret_cast<cuuint64_t>(address) ^ (std::getenv("FAKE_MAPS") != nullptr ? ~0ULL : 0);
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuTexObjectCreate(CUtexObject* texture, const CUDA_RESOURCE_DESC*, const CUDA_TEXTURE_DESC*,
+                                const CUDA_RESOURCE_VIEW_DESC*) {
+  return *texture = 1, CUDA_SUCCESS;
+}
+FAKE CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle, size_t, CUdeviceptr, size_t,
+                                  unsigned long long) {
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuLaunch(CUfunction) {
   return CUDA_SUCCESS;
 }
 FAKE CUresult cuMemUnmap(CUdeviceptr, size_t) {

@@ -352,6 +352,48 @@ void outside() {
          "another device may be let in");
 }
 
+// What a program puts into an object of the driver's and names no more.
+void named_for_later() {
+  start();
+  const CUdeviceptr mapped = allocate(4 * mib), textured = allocate(4 * mib), bound = allocate(4 * mib);
+  CUtensorMap map = {};
+  CUtexObject texture = 0;
+  CUDA_RESOURCE_DESC what = {};
+  what.resType = CU_RESOURCE_TYPE_LINEAR;
+  what.res.linear.devPtr = textured + 512;
+  const auto replace = driver<decltype(cuTensorMapReplaceAddress)>("cuTensorMapReplaceAddress");
+  expect(replace(&map, reinterpret_cast<void*>(mapped + 1024)) == CUDA_SUCCESS, "a tensor map");
+  expect(driver<decltype(cuTexObjectCreate)>("cuTexObjectCreate")(&texture, &what, nullptr, nullptr) ==
+             CUDA_SUCCESS,
+         "a texture");
+  expect(driver<decltype(cuMulticastBindAddr)>("cuMulticastBindAddr")(1, 0, bound, 2 * mib, 0) ==
+             CUDA_ERROR_NOT_SUPPORTED,
+         "memory that moves cannot be bound");
+}
+
+// Not followed: said once, and the driver is called.
+void obsolete_launches() {
+  start();
+  allocate(4 * mib);
+  for (int i = 0; i < 3; ++i)
+    expect(driver<decltype(cuLaunch)>("cuLaunch")(nullptr) == CUDA_SUCCESS, "it is launched");
+}
+
+// Another device is let into what there is and what comes later.
+void peers() {
+  start();
+  const auto set = driver<decltype(cuMemsetD32Async)>("cuMemsetD32Async");
+  expect(set(allocate(2 * mib), 0, mib / 2, nullptr) == CUDA_SUCCESS, "one is used");
+  CUmemoryPool pool;
+  driver<decltype(cuDeviceGetDefaultMemPool)>("cuDeviceGetDefaultMemPool")(&pool, 0);
+  CUmemAccessDesc right = {};
+  right.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  right.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const auto let_in = driver<decltype(cuMemPoolSetAccess)>("cuMemPoolSetAccess");
+  expect(let_in(pool, &right, 1) == CUDA_SUCCESS && let_in(pool, &right, 1) == CUDA_SUCCESS, "let in");
+  expect(set(allocate(2 * mib), 0, mib / 2, nullptr) == CUDA_SUCCESS, "another one is used");
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -368,6 +410,9 @@ int main(int count, char** arguments) {
       {"kept_by_pool", kept_by_pool},
       {"other_device", other_device},
       {"outside", outside},
+      {"named_for_later", named_for_later},
+      {"obsolete_launches", obsolete_launches},
+      {"peers", peers},
       {"starts_with", [] { starts_program(true); }},
       {"starts_without", [] { starts_program(false); }},
       {"start", start},

@@ -86,6 +86,24 @@ class Hooks(unittest.TestCase):
         counted = {name: self.summary()[name] for name in ("unified_bytes", "arrays", "ipc_handles", "peer_accesses")}
         self.assertEqual(counted, {"unified_bytes": 8 << 20, "arrays": 2, "ipc_handles": 2, "peer_accesses": 1})
 
+    def test_what_is_named_for_later_stays_on_the_device(self):
+        # The launch that is given a tensor map shows its address, where the map has it as it is.
+        for variables, held in (({}, 1), ({"FAKE_MAPS": "hidden"}, 2)):
+            with self.subTest(variables):
+                stderr, _ = self.run_scenario("named_for_later", **variables)
+                self.assertEqual(self.summary()["pinned_allocations"], held)
+                self.assertRegex(stderr, r"\Apooch: warning: cuMulticastBindAddr: [^\n]*cannot be shared[^\n]*\n\Z")
+
+    def test_what_is_not_followed_says_so_once(self):
+        stderr, _ = self.run_scenario("obsolete_launches")
+        self.assertRegex(stderr, r"\Apooch: warning: cuLaunch is not followed: [^\n]+\n\Z")
+
+    def test_a_device_that_is_let_in_gets_at_managed_memory(self):
+        stderr, log = self.run_scenario("peers", FAKE_DEVICES="2")
+        self.assertEqual(stderr, "")
+        rights = [line for line in log if line.startswith("cuMemSetAccess")]
+        self.assertEqual(rights, ["cuMemSetAccess 0", "cuMemSetAccess 1", "cuMemSetAccess 0 1"])
+
     def test_a_session_on_another_device(self):
         self.run_scenario("other_device", FAKE_DEVICE="3")
 

@@ -118,7 +118,7 @@ std::optional<Extent> Session::find_known(Address address) const {
   const auto managed = find(address);
   return managed ? managed : replay_test::containing(replay_test::known, address);
 }
-void Session::pin_addresses_in(std::span<const std::byte>) {}
+void Session::pin_addresses_in(const HostBlock&) {}
 MemoryInfo Session::memory_info() const {
   return {0, 0};
 }

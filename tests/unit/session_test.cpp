@@ -81,7 +81,7 @@ TEST(Session, AnOpThatCannotFitIsRefusedAndTheSmallestCapIsNamed) {
 // Copied to the device: a word that points into `address`, between others.
 void copy_table(Session& session, Address address) {
   const std::uint64_t words[] = {7, raw(address) + 4096, 0x123456789};
-  session.pin_addresses_in(std::as_bytes(std::span(words)));
+  session.pin_addresses_in(HostBlock(std::as_bytes(std::span(words))));
 }
 
 TEST(Session, WhatAnAddressInCopiedMemoryPointsToStaysUntilItIsFreed) {

@@ -182,8 +182,8 @@ TEST(SessionWatch, AddressesInCopiedMemoryPinWithoutAnOp) {
   const auto session = open(device, "40MiB");
   const Address a = *session->allocate(6 * MiB, std::nullopt);
   const std::uint64_t words[] = {7, raw(a) + 4096};
-  session->pin_addresses_in(std::as_bytes(std::span(words)));
-  session->pin_addresses_in(std::as_bytes(std::span(words)));
+  session->pin_addresses_in(HostBlock(std::as_bytes(std::span(words))));
+  session->pin_addresses_in(HostBlock(std::as_bytes(std::span(words))));
   EXPECT_EQ(session->summary().pinned_bytes, 6 * MiB);
   EXPECT_EQ(session->summary().ops, 0u);
   EXPECT_TRUE(session->free(a, std::nullopt));
