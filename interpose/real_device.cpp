@@ -99,12 +99,21 @@ int numa_node_of(const DriverTable& driver, CUdevice device) {
   return file >> node ? node : -1;
 }
 
+// Drivers ask the kernel where memory lies when they make handles of it. Containers may forbid that, and a
+// driver then refuses or, before 595, crashes (NVIDIA/nccl issues 2106 and 2190), whatever the attribute
+// says.
+bool may_ask_for_nodes() {
+  if (syscall(SYS_get_mempolicy, nullptr, nullptr, 0, nullptr, 0) == 0) return true;
+  log::info("get_mempolicy is not allowed here: no host memory is mapped at device addresses");
+  return false;
+}
+
 // The NUMA node that handles of host memory are made on; -1 where the device cannot map them.
 int host_handles_of(const DriverTable& driver, CUdevice device) {
   int offered = 0, node = -1;
   if (driver.cuDeviceGetAttribute(&offered, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
                                   device) != CUDA_SUCCESS ||
-      offered == 0)
+      offered == 0 || !may_ask_for_nodes())
     return -1;
   if (driver.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) != CUDA_SUCCESS) return 0;
   return std::max(node, 0);  // a driver that knows of no node has one

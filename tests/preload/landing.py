@@ -1,6 +1,6 @@
 """Memory that a kernel reaches unforeseen: with landing slow and right, without it the violation that it is.
 
-usage: landing.py BUILD_FOLDER PROGRAM
+usage: landing.py BUILD_FOLDER PROGRAM WITHOUT_MEMPOLICY
 """
 import pathlib
 import sys
@@ -8,7 +8,7 @@ import unittest
 
 from runs import MIB, TRAIN, run
 
-PROGRAM = pathlib.Path(sys.argv[2]).resolve()
+PROGRAM, WITHOUT_MEMPOLICY = (pathlib.Path(argument).resolve() for argument in sys.argv[2:4])
 DEVICE = "soft:v100-pcie3:compute:memory=512MiB"
 LANDING = DEVICE + ":host_handles=on"
 CAP, APART_HOST = 64, 1024
@@ -127,6 +127,14 @@ class Landing(unittest.TestCase):
         lines = [line for line in done.pooch_lines() if "error" in line]
         self.assertEqual(len(lines), 1, done.err)
         self.assertIn("POOCH_LANDING: 'maybe': accepted are auto, on, off", lines[0])
+
+    def test_where_the_kernel_does_not_tell_where_memory_lies_nothing_lands(self):
+        done = run(LANDING, [WITHOUT_MEMPOLICY, PROGRAM, "forms"], "--memory", "48MiB",
+                   env={"POOCH_LANDING": "on", "POOCH_LOG": "info"})
+        self.assertEqual(done.status, 0, done.err)
+        self.assertEqual(done.summary["landings"], 0)
+        self.assertEqual(done.err.count("get_mempolicy is not allowed here"), 1, done.err)
+        self.assertEqual(done.out, run(LANDING, [PROGRAM, "forms"], "--no-pooch").out)
 
     def test_asked_for_where_the_device_has_none_is_said_once(self):
         done = run(DEVICE, [PROGRAM, "forms"], "--memory", "48MiB", env={"POOCH_LANDING": "on"})
