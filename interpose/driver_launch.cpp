@@ -248,7 +248,9 @@ template <class RealCall>
 
 void pooch::interpose::add_kernel(CallBuilder& call, const Scope& scope, const LaunchShape& shape,
                                   void** params, void** extra) {
-  const auto facts = facts_of(scope, shape.function);
+  const auto asked = facts_of(scope, shape.function);
+  if (!asked) return call.unforeseen();  // nobody can tell what it touches
+  const KernelFacts* const facts = asked->get();
   auto& words = per_thread<std::vector<LaunchWord>>();
   const FoundWords found(call.session(), *facts, {call.function(), shape, call.stream(), 0, params, extra},
                          words);
