@@ -145,7 +145,7 @@ class Campaign:
             text = write.read_text()
             new = re.sub(f"{MARKS[0]}.*{MARKS[1]}", f"{MARKS[0]}\n{self.table()}\n\n{said}\n{MARKS[1]}", text, flags=re.S)
             write.write_text(new)
-        failed = sum(counts[each] for each in BAD) + (not enough)
+        failed = sum(counts[each] for each in BAD) + (not enough) + (not self.records)  # nothing tried shows nothing
         print(f"{sum(counts[each] for each in GOOD)} passed, {failed} failed")
         return failed
 
