@@ -132,8 +132,9 @@ Result<std::unique_ptr<Session>> Session::open(const Config& config, Device& dev
   auto impl = std::make_unique<Impl>(config, device, *info, *limits, *arena);
   nvtx::open();
   if (const auto started = impl->start(); !started) return started.error();
-  log::info("{}: cap {}, host budget {}, policy {}", info->name, format_bytes(limits->cap),
-            format_bytes(limits->host_budget), name(config.policy));
+  log::info("{}: cap {}, host budget {}, policy {}, addresses from {:#x}", info->name,
+            format_bytes(limits->cap), format_bytes(limits->host_budget), name(config.policy),
+            raw(arena->base));
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
 
