@@ -70,7 +70,7 @@ void actions(In& in, Plan::Actions& out) {
       return in.reject(fmt::format("is no position: a whole number up to {}", most_position));
     const auto [at, fresh] = out.try_emplace(position);
     if (!fresh) return in.reject("appears twice");
-    in.array([&] { action(in, at->second.emplace_back()); });
+    in.array([&, at = at] { action(in, at->second.emplace_back()); });
     if (at->second.empty()) in.refuse("a list of at least one action");
   });
 }

@@ -125,12 +125,19 @@ Result<std::optional<Plan>> PlanCache::find(const PlanIdentity& identity) const 
     if (reason == ENOENT || reason == ENOTDIR) return std::optional<Plan>{};
     return useless(path, text.error().message);
   }
-  auto plan = plan_from_json(*text);
+  auto plan = plan_in(*text, identity);
   if (!plan) return useless(path, plan.error().message);
-  if (!text->starts_with(fmt::format("{}{},", made_for, identity.to_json())))
-    return useless(path, "it was made for something else");
-  if (const std::string why = identity.mismatch(*plan); !why.empty()) return useless(path, why);
   return std::optional<Plan>(std::move(*plan));
+}
+
+Result<Plan> PlanCache::plan_in(std::string_view text, const PlanIdentity& identity) {
+  const auto refused = [](std::string why) { return Error{ErrorCode::invalid_argument, std::move(why)}; };
+  auto plan = plan_from_json(text);
+  if (!plan) return plan;
+  if (!text.starts_with(fmt::format("{}{},", made_for, identity.to_json())))
+    return refused("it was made for something else");
+  if (std::string why = identity.mismatch(*plan); !why.empty()) return refused(std::move(why));
+  return plan;
 }
 
 Status PlanCache::store(const PlanIdentity& identity, const Plan& plan) const {

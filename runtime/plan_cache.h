@@ -37,6 +37,8 @@ class PlanCache {
   // Empty: there is none. Error invalid_argument: there is one, and it is of no use (cut off, unreadable,
   // made for something else, not to be trusted); the message names the file or folder.
   Result<std::optional<Plan>> find(const PlanIdentity& identity) const;
+  // The plan in an entry's text. Error: as for `find`, without the file's name.
+  static Result<Plan> plan_in(std::string_view text, const PlanIdentity& identity);
   // Replaces what is there. Error: invalid_argument, the message names the file or folder.
   Status store(const PlanIdentity& identity, const Plan& plan) const;
 
