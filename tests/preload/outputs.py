@@ -5,7 +5,6 @@ usage: outputs.py BUILD_FOLDER
 import json
 import os
 import pathlib
-import pty
 import signal
 import subprocess
 import sys
@@ -18,7 +17,10 @@ from runs import BUILD, POOCH, TRAIN, run
 PROGRAM = BUILD / "tests/preload/lifecycle_program"
 DEVICE = "soft:v100-pcie3:compute:memory=512MiB"
 DIGITS = [str(TRAIN), "--network", "digits", "--iterations"]
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
+# Whoever started this may have had them ignored, and a shell cannot trap what it found ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(each, signal.SIG_DFL)
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
 
 

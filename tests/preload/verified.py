@@ -100,9 +100,9 @@ class Verified(unittest.TestCase):
         self.assertGreaterEqual(done.summary["planned_iterations"], 2)
         lines = [line for line in done.pooch_lines() if "error" in line]
         self.assertEqual(len(lines), 1, done.err)
-        self.assertRegex(lines[0], r"pooch: error: \w+: [\w.]+, made again by \w+, is not what it was; the call fails "
-                                   r"rather than go on with a doubtful value")
-        self.assertIn("CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", done.err, "the library's own error")
+        self.assertRegex(lines[0], r"pooch: error: \w+: [\w.]+, made again by \w+, is not what it was; every call that uses device "
+                                   r"memory fails from now on, rather than read a doubtful value")
+        self.assertIn("CUDNN_STATUS_EXECUTION_FAILED", done.err, "the library's own error, and no want of memory")
 
     def test_a_later_mismatch_fails_the_call(self):
         done = self.spoilt(LATER, POOCH_VERIFY="all")
