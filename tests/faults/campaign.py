@@ -1,6 +1,6 @@
 """Every driver call of small programs fails, one per run, in every way, and more: what becomes of it?
 
-usage: campaign.py BUILD_FOLDER [--budget SECONDS] [--resume FILE] [--seed N] [--programs NAME,…] [--jobs N]
+usage: campaign.py BUILD_FOLDER [--budget SECONDS] [--most N] [--resume FILE] [--seed N] [--programs NAME,…] [--jobs N]
                    [--only PROGRAM:KIND:NUMBER] [--write FILE]
 
 The k-th call fails with UNKNOWN or OUT_OF_MEMORY, once or for ever, or with the sticky ILLEGAL_ADDRESS; or an allocation
@@ -21,6 +21,7 @@ stopped. --write FILE puts the table between the marks in that file. Last line: 
 import argparse
 import collections
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -154,6 +155,7 @@ def arguments():
     parser = argparse.ArgumentParser(prog="campaign.py")
     parser.add_argument("build")
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
+    parser.add_argument("--most", type=int, metavar="N", help="try no more than N")
     parser.add_argument("--resume", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--seed", type=int, default=20200417)
     parser.add_argument("--programs", default=",".join(PROGRAMS), metavar="NAME,…")
@@ -178,6 +180,7 @@ def main():
             name, kind, number = chosen.only.split(":")
             campaign.one((name, kind, int(number)))
         else:
+            campaign.left = collections.deque(itertools.islice(campaign.left, chosen.most))
             campaign.run(chosen.budget - (time.monotonic() - began), chosen.jobs)
         sys.exit(campaign.report(chosen.write) > 0)
 

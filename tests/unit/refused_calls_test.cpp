@@ -2,6 +2,7 @@
 // call fails.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -59,6 +60,12 @@ Outcome run(unsigned seed, const Kind& kind, const RefusedCall& refused) {
   return outcome;
 }
 
+// How many calls of a program are refused, one a run: REFUSED_CALLS in the environment.
+std::uint64_t samples() {
+  const char* const wanted = std::getenv("REFUSED_CALLS");
+  return wanted != nullptr ? std::max(1ULL, std::strtoull(wanted, nullptr, 10)) : 12;
+}
+
 class RefusedCalls : public testing::TestWithParam<Kind> {};
 
 TEST_P(RefusedCalls, AProgramReadsWhatItWroteOrIsToldThatItCannot) {
@@ -67,8 +74,7 @@ TEST_P(RefusedCalls, AProgramReadsWhatItWroteOrIsToldThatItCannot) {
     const Outcome undisturbed = run(seed, GetParam(), {});
     ASSERT_TRUE(undisturbed.finished);
     ASSERT_EQ(undisturbed.wrong, "");
-    // A sample; all of them with REFUSED_CALLS=all in the environment, in some minutes.
-    const std::uint64_t step = std::getenv("REFUSED_CALLS") != nullptr ? 1 : undisturbed.calls / 12 + 1;
+    const std::uint64_t step = undisturbed.calls / samples() + 1;
     for (std::uint64_t number = seed; number <= undisturbed.calls; number += step) {
       for (const ErrorCode code : {ErrorCode::device, ErrorCode::out_of_memory}) {
         for (const bool for_ever : {false, true}) {
@@ -84,9 +90,11 @@ TEST_P(RefusedCalls, AProgramReadsWhatItWroteOrIsToldThatItCannot) {
       }
     }
   }
-  EXPECT_GT(runs, 100);
+  EXPECT_GT(runs, 9 * static_cast<int>(samples()));
   RecordProperty("finished_after_one", finished_after_one);
-  EXPECT_GT(finished_after_one, ones * 3 / 10) << "what was refused once may be done in another way";
+  if (samples() >= 12) {  // few say nothing of a share
+    EXPECT_GT(finished_after_one, ones * 3 / 10) << "what was refused once may be done in another way";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RefusedCalls,
