@@ -1,5 +1,6 @@
 #include "interpose/call_builder.h"
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 #include <utility>
@@ -54,6 +55,13 @@ void CallBuilder::add_everything() {
   if (std::exchange(everything_, true)) return;
   for (const runtime::Extent& allocation : session_.allocations())
     append(allocation.base, allocation.bytes, Effect::read_write, {});
+}
+
+bool CallBuilder::may_be_made_again(bool driver) const {
+  return driver || (kind_ != OpKind::collective &&
+                    std::none_of(accesses().begin(), accesses().end(), [](const Access& access) {
+                      return changes_content(access.effect) && needs_content(access.effect);
+                    }));
 }
 
 void CallBuilder::explain_refusal() const {

@@ -14,6 +14,7 @@
 #include "core/call.h"
 #include "core/function_ref.h"
 #include "core/hash.h"
+#include "interpose/again.h"
 #include "interpose/callsites.h"
 #include "interpose/capture.h"
 #include "interpose/extent.h"
@@ -85,7 +86,14 @@ class CallBuilder {
       const bool held = hold_captured(scope_, session_, function_, stream_, accesses(), unforeseen_);
       return held ? static_cast<Status>(launch()) : out_of_memory;
     }
-    if (const Unwatched passes(scope_); passes) return static_cast<Status>(launch());
+    bool refused = false;
+    if (const Unwatched passes(scope_); passes) {
+      const auto status = static_cast<Status>(launch());
+      refused = status == out_of_memory && may_be_made_again(std::is_same_v<Status, CUresult>);
+      if (!refused) return status;
+    }
+    // What may leave the device for the call's sake can be told once calls are watched.
+    if (refused) session_.watch();
     Call call{function_, kind_, stream_, accesses(), blocks_, trial_, traits_, mode_};
     if (window_.rank > 0) call.window = &window_;
     if (filter_.rank > 0) call.filter = &filter_;
@@ -98,7 +106,7 @@ class CallBuilder {
     const auto submit_here = [&]() -> int {
       const SubmitGuard guard(scope_, session_, accesses());
       return session_.submit(
-          call, [&]() -> int { return static_cast<int>(launch()); }, refusal);
+          call, [&]() -> int { return static_cast<int>(make(out_of_memory, launch)); }, refusal);
     };
     runtime::Session* const other = other_owner(session_, accesses());
     const auto status = static_cast<Status>(
@@ -109,6 +117,20 @@ class CallBuilder {
   }
 
  private:
+  // The real call, within the session's submit. A library that got to the driver past our wrappers may be
+  // short of memory all the same (interpose/again.h).
+  template <class Status, class Launch>
+  Status make(Status out_of_memory, Launch& launch) {
+    const auto status = static_cast<Status>(launch());
+    if (std::is_same_v<Status, CUresult> || status != out_of_memory || !may_be_made_again(/*driver=*/false))
+      return status;
+    (void)session_.relieve_device(0);
+    return static_cast<Status>(launch());
+  }
+  // After it was short of memory. A call of the driver's has then done nothing. A library may have done a
+  // part of its own: what reads nothing that it writes comes out the same all the same. No collective: others
+  // take part.
+  bool may_be_made_again(bool driver) const;
   std::span<Access> mutable_accesses() {
     return spilled_.empty() ? std::span<Access>(fixed_.data(), count_) : std::span<Access>(spilled_);
   }

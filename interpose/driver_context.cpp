@@ -7,6 +7,7 @@
 // only; where there are several devices or contexts, the driver is asked once in every call of the program's.
 #include <atomic>
 
+#include "interpose/again.h"
 #include "interpose/context.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"

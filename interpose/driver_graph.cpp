@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/log.h"
+#include "interpose/again.h"
 #include "interpose/call_builder.h"
 #include "interpose/capture.h"
 #include "interpose/driver_api.h"

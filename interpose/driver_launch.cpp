@@ -16,6 +16,7 @@
 
 #include "core/log.h"
 #include "core/per_thread.h"
+#include "interpose/again.h"
 #include "interpose/call_builder.h"
 #include "interpose/driver_api.h"
 #include "interpose/driver_operands.h"
@@ -216,7 +217,8 @@ class FoundWords {
 
 // Not inlined: a launch that passes shall find few instructions.
 template <class RealCall>
-[[gnu::noinline]] CUresult launch_bare(const Scope& scope, const Launch& launch, const RealCall& real) {
+[[gnu::noinline]] CUresult launch_bare(const Scope& scope, const Launch& launch, const RealCall& once) {
+  const auto real = [&] { return with_memory(scope, once); };
   runtime::Session* const session = scope.outermost() ? session_for_driver_call(scope) : nullptr;
   if (session == nullptr) return real();
   const auto asked = facts_of(scope, launch.shape.function);
@@ -258,6 +260,7 @@ void pooch::interpose::add_kernel(CallBuilder& call, const Scope& scope, const L
 }
 
 // Passing comes before the call is made an object of, so that such a launch writes no arguments to memory.
+// One that the device has no memory for takes the long way.
 #define POOCH_LAUNCHES(suffix, for_zero)                                                                     \
   POOCH_HOT_EXPORT CUresult cuLaunchKernel##suffix(                                                          \
       CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,                     \
@@ -267,8 +270,10 @@ void pooch::interpose::add_kernel(CallBuilder& call, const Scope& scope, const L
     auto* const real = real_cuLaunchKernel##suffix.get(scope);                                               \
     if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                        \
     if (const Unwatched passes(scope); passes)                                                               \
-      return real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, \
-                  kernelParams, extra);                                                                      \
+      if (const CUresult status = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,     \
+                                       sharedMemBytes, hStream, kernelParams, extra);                        \
+          status != CUDA_ERROR_OUT_OF_MEMORY)                                                                \
+        return status;                                                                                       \
     const LaunchShape shape{                                                                                 \
         f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};               \
     return launch_bare(                                                                                      \
@@ -282,8 +287,10 @@ void pooch::interpose::add_kernel(CallBuilder& call, const Scope& scope, const L
     const Scope scope;                                                                                       \
     auto* const real = real_cuLaunchKernelEx##suffix.get(scope);                                             \
     if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                        \
-    const Unwatched passes(scope);                                                                           \
-    if (passes || config == nullptr) return real(config, f, kernelParams, extra);                            \
+    if (config == nullptr) return real(config, f, kernelParams, extra);                                      \
+    if (const Unwatched passes(scope); passes)                                                               \
+      if (const CUresult status = real(config, f, kernelParams, extra); status != CUDA_ERROR_OUT_OF_MEMORY)  \
+        return status;                                                                                       \
     const LaunchShape shape{f,                                                                               \
                             {config->gridDimX, config->gridDimY, config->gridDimZ},                          \
                             {config->blockDimX, config->blockDimY, config->blockDimZ},                       \
@@ -304,7 +311,8 @@ void pooch::interpose::add_kernel(CallBuilder& call, const Scope& scope, const L
       return real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, \
                   kernelParams);                                                                             \
     };                                                                                                       \
-    if (const Unwatched passes(scope); passes) return launch();                                              \
+    if (const Unwatched passes(scope); passes)                                                               \
+      if (const CUresult status = launch(); status != CUDA_ERROR_OUT_OF_MEMORY) return status;               \
     const LaunchShape shape{                                                                                 \
         f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};               \
     return launch_bare(                                                                                      \

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/log.h"
+#include "interpose/again.h"
 #include "interpose/caller.h"
 #include "interpose/capture.h"
 #include "interpose/driver_api.h"
@@ -40,7 +41,7 @@ template <class RealCall>
 CUresult pass_through(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes, bool by_program,
                       PoolAccount* pool, RealCall&& real) {
   if (directly_inside_submit(scope)) {
-    const CUresult status = real();
+    const CUresult status = with_memory(scope, real);
     if (status == CUDA_SUCCESS) note_allocated_inside(Address{*address}, bytes, pool);
     return status;
   }
@@ -53,10 +54,7 @@ CUresult pass_through(const Scope& scope, CUdeviceptr* address, std::uint64_t by
   }
   if (!admitted) return refuse(admitted.error());
   CUresult status = real();
-  // What the driver needs beyond the bytes themselves only the driver knows.
-  for (std::uint64_t room = bytes; status == CUDA_ERROR_OUT_OF_MEMORY && session->relieve_device(room);
-       room *= 2)
-    status = real();
+  if (status == CUDA_ERROR_OUT_OF_MEMORY) status = ask_again(*session, bytes, real);
   if (status != CUDA_SUCCESS) {
     session->pass_through_failed(bytes);
     return status;

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "core/log.h"
+#include "interpose/again.h"
 #include "interpose/driver_api.h"
 #include "interpose/libraries.h"
 #include "interpose/outside.h"

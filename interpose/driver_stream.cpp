@@ -1,4 +1,5 @@
 // Streams: which ones may wait for the program itself, which ones go away.
+#include "interpose/again.h"
 #include "interpose/capture.h"
 #include "interpose/driver_api.h"
 #include "interpose/driver_operands.h"

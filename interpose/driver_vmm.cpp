@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "interpose/again.h"
 #include "interpose/driver_api.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
@@ -70,9 +71,9 @@ POOCH_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t s
   if (session == nullptr) return real(handle, size, prop, flags);
   const InContext there(scope, *session);
   if (const Status admitted = session->admit_pass_through(size); !admitted) return to_cuda(admitted.error());
-  CUresult status = real(handle, size, prop, flags);
-  if (status == CUDA_ERROR_OUT_OF_MEMORY && session->relieve_device(size))
-    status = real(handle, size, prop, flags);
+  const auto make = [&] { return real(handle, size, prop, flags); };
+  CUresult status = make();
+  if (status == CUDA_ERROR_OUT_OF_MEMORY) status = ask_again(*session, size, make);
   if (status != CUDA_SUCCESS) {
     session->pass_through_failed(size);
     return status;

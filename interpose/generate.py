@@ -314,7 +314,8 @@ def wrapper_lines(row, functions, library):
     yield "  const Scope scope;"
     yield f"  auto* const real = real_{row.name}.get(scope);"
     yield f"  if (real == nullptr) return {library.missing};"
-    yield f"  const auto launch = [&] {{ return real({arguments}); }};"
+    made = f"with_memory(scope, [&] {{ return real({arguments}); }})" if library.name == "cuda" else f"real({arguments})"
+    yield f"  const auto launch = [&] {{ return {made}; }};"
     passes = "  if (const Unwatched passes(scope); passes) return launch();"
     early = not row.carries and not library.awaits_others
     if early:

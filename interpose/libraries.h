@@ -73,9 +73,6 @@ class Real {
     const auto launch = [&] { return real arguments; };                            \
     __VA_ARGS__                                                                    \
   }
-#define POOCH_DRIVER_HOOK(function, parameters, arguments, ...)                                     \
-  POOCH_HOOK(cuda, CUresult, CUDA_ERROR_SHARED_OBJECT_INIT_FAILED, function, parameters, arguments, \
-             __VA_ARGS__)
 // With its second name.
 #define POOCH_NCCL_HOOKS(function, parameters, arguments, ...)                                  \
   POOCH_HOOK(nccl, ncclResult_t, ncclSystemError, function, parameters, arguments, __VA_ARGS__) \

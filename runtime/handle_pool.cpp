@@ -1,7 +1,6 @@
 #include "runtime/handle_pool.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "core/log.h"
 #include "runtime/memory_limits.h"
@@ -103,16 +102,19 @@ void HandlePool::give_back(const Pieces& pieces) {
 }
 
 bool HandlePool::settle_for_less() {
+  const std::uint64_t before = limit();
+  if (recount_) (void)set_outside(recount_());
   const auto free = device_.free_bytes();
   const std::uint64_t there = created_ + taken_outside_ + (free ? *free : 0), spare = device_slack(cap_);
   const std::uint64_t cap = there > spare ? there - spare : 0;
-  if (cap >= cap_) return false;
-  if (!std::exchange(settled_, true))
-    log::warn("the device has less memory than the cap of {} MiB: going on with {} MiB", cap_ / MiB,
-              cap / MiB);
-  cap_ = cap;
-  (void)shrink_to(limit());
-  return true;
+  if (cap < cap_) {
+    if (!std::exchange(settled_, true))
+      log::warn("the device has less memory than the cap of {} MiB: going on with {} MiB", cap_ / MiB,
+                cap / MiB);
+    cap_ = cap;
+    (void)shrink_to(limit());
+  }
+  return limit() < before;
 }
 
 void HandlePool::abandon(const Pieces& pieces) {

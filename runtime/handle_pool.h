@@ -11,7 +11,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "core/device.h"
@@ -57,6 +59,8 @@ class HandlePool {
   // The device has refused memory below the cap. That becomes what there really is, less the slack
   // (memory_limits.h), and free handles make way, now and as they come back. False: there is so much already.
   bool settle_for_less();
+  // Who counts again, for that, what is taken outside of the pool.
+  void set_recount(std::function<std::uint64_t()> recount) { recount_ = std::move(recount); }
 
   // Bytes that `acquire` can still serve.
   std::uint64_t available() const { return limit() > attached() ? limit() - attached() : 0; }
@@ -103,6 +107,7 @@ class HandlePool {
   std::map<std::uint64_t, std::vector<PhysicalHandle>> free_lists_;  // by size
   std::uint64_t created_ = 0, free_ = 0, peak_ = 0;
   std::uint64_t taken_outside_ = 0, outside_ = 0, most_outside_ = 0;  // outside_: with what is reserved
+  std::function<std::uint64_t()> recount_;
 };
 
 }  // namespace pooch::runtime

@@ -17,8 +17,17 @@ Error refuse(const char* variable, const SizeSetting& setting, const std::string
   return {ErrorCode::invalid_argument, fmt::format("{}: '{}' {}", variable, setting.text, why)};
 }
 
-Result<std::uint64_t> settle_cap(const Config& config, std::uint64_t total) {
-  if (!config.memory_cap) return total > 2 * default_reserve ? total - default_reserve : total;
+// What others hold is not to be had, and some of the rest is the driver's.
+std::uint64_t default_cap(std::uint64_t total, std::optional<std::uint64_t> free) {
+  const std::uint64_t cap = total > 2 * default_reserve ? total - default_reserve : total;
+  if (!free) return cap;
+  const std::uint64_t spare = device_slack(cap);
+  return std::clamp(*free > spare ? *free - spare : 0, page, cap);
+}
+
+Result<std::uint64_t> settle_cap(const Config& config, std::uint64_t total,
+                                 std::optional<std::uint64_t> free) {
+  if (!config.memory_cap) return default_cap(total, free);
   const auto cap = config.memory_cap->resolve(total);
   if (!cap) return Error{cap.error().code, "POOCH_MEMORY_CAP: " + cap.error().message};
   if (*cap < page)
@@ -32,8 +41,9 @@ Result<std::uint64_t> settle_cap(const Config& config, std::uint64_t total) {
 
 }  // namespace
 
-Result<Limits> settle_limits(const Config& config, const DeviceInfo& device) {
-  const auto cap = settle_cap(config, device.total_bytes);
+Result<Limits> settle_limits(const Config& config, const DeviceInfo& device,
+                             std::optional<std::uint64_t> free_bytes) {
+  const auto cap = settle_cap(config, device.total_bytes, free_bytes);
   if (!cap) return cap.error();
   Limits limits{*cap / page * page, 0};
   if (config.policy == Policy::keep) return limits;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "core/config.h"
 #include "core/device.h"
@@ -46,7 +47,9 @@ struct Limits {
   std::uint64_t total() const { return cap + host_budget - std::min(host_budget, largest_handle(cap)); }
 };
 
+// `free_bytes`: what the device has, where that is known already; the default cap is no more than that.
 // Errors: invalid_argument with the line to print (variable, value, what is accepted).
-Result<Limits> settle_limits(const Config& config, const DeviceInfo& device);
+Result<Limits> settle_limits(const Config& config, const DeviceInfo& device,
+                             std::optional<std::uint64_t> free_bytes = std::nullopt);
 
 }  // namespace pooch::runtime

@@ -80,6 +80,10 @@ Status Session::Impl::start() {
   executor.emplace(Executor::Parts{order, pool, *residency, *departures, *placement, temporaries, tracker,
                                    device, *verification});
   placement->set_before_leaving([this] { begin_watch(); });
+  pool.set_recount([this] {
+    ask_outside();
+    return outside_with(0);
+  });
   placement->set_recount([this] { return outside_is_less(); });
   placement->set_last_resort([this](std::unique_lock<std::mutex>& held) -> Result<bool> {
     const bool given_up = verification->give_up_memory();
@@ -125,7 +129,9 @@ Session::Impl::~Impl() {
 Result<std::unique_ptr<Session>> Session::open(const Config& config, Device& device) {
   auto info = device.info();
   if (!info) return info.error();
-  const auto limits = settle_limits(config, *info);
+  const auto free = device.free_bytes();
+  if (!free) return free.error();
+  const auto limits = settle_limits(config, *info, *free);
   if (!limits) return limits.error();
   const auto arena = reserve_arena(device);
   if (!arena) return arena.error();
@@ -210,12 +216,11 @@ void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
 }
 
 // Everything that has to come before the launch. Error: the call must not be made.
-Status Session::Impl::make_ready(const Call& call, Work& w, StreamIndex stream,
-                                 std::optional<std::int32_t>& position, std::unique_lock<std::mutex>& lock) {
+Status Session::Impl::make_ready(const Call& call, Work& w, StreamIndex stream, Executor::Readied& readied,
+                                 std::unique_lock<std::mutex>& lock) {
   unforeseen_ops += call.unforeseen ? 1 : 0;
   if (call.unforeseen || tables_missed)
     if (const auto expected = expect_unforeseen(lock); !expected) return expected;
-  Executor::Readied readied;
   do {
     const auto found = executor->before(w.op, call.stream, lock);
     if (!found) return found.error();
@@ -225,16 +230,17 @@ Status Session::Impl::make_ready(const Call& call, Work& w, StreamIndex stream,
       if (const auto placed = placement->place(call.function, w.op.operands, w.uses, lock); !placed)
         return placed;
   } while (executor->overtaken(readied));
-  position = readied.position;
   if (const auto there = Residency::has_content(w.uses, /*remaking=*/false); !there) return there;
   if (const auto ordered = order_stream(w.uses, stream); !ordered) return ordered;
-  return call.unforeseen ? landing->enter(stream) : Status(Done{});
+  if (!call.unforeseen) return Done{};
+  w.entered = stream;
+  return landing->enter(stream);
 }
 
 int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal) {
   if (host_heap_spent()) return refusal.out_of_memory;
   Impl& s = *impl_;
-  const ThreadsWork work;
+  const ThreadsWork work(&s);
   Work& w = *work;
   std::unique_lock lock(s.mutex);
   if (s.small_buffers_due() && !call.trial) s.scan_small_buffers(*this, call.stream, lock);
@@ -243,15 +249,14 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   if (s.failed() && (w.op.managed || call.unforeseen)) return refusal.failed;
   if (w.op.operands.empty()) return s.launch_without_operands(call, launch, refusal, lock);
   const StreamIndex stream = s.order.index(call.stream);
-  std::optional<std::int32_t> position;
-  if (const auto ready = s.make_ready(call, w, stream, position, lock); !ready) {
+  Executor::Readied readied;
+  if (const auto ready = s.make_ready(call, w, stream, readied, lock); !ready) {
     lock.unlock();
     return s.refuse(call.function, ready.error(), refusal);
   }
-  // While a call blocks, another op may take its position.
-  if (position && s.executor->wants_copy(*position) && call.keep != nullptr && !call.blocks &&
-      !s.uses_pinned(w.op))
-    s.executor->keep(*position, call, w.op, (*call.keep)());
+  const std::optional<std::int32_t> position = readied.position;
+  const bool kept = position && s.executor->wants_copy(*position) && call.keep != nullptr && !call.blocks &&
+                    !s.uses_pinned(w.op);
   const Trace::Number shown = s.show(call, w, stream, position);
   const auto timed = s.profiler.timing() ? std::optional(s.profiler.begin(call.stream)) : std::nullopt;
   const int status = s.launch(call, w, launch, lock);
@@ -259,6 +264,9 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   const std::uint64_t moves = s.device.counters().moves();
   const bool disturbed = std::exchange(s.moves_at_launch, moves) != moves;  // since the op before
   if (timed) s.profiler.end(*timed, call.stream, w.op, disturbed);
+  // While a call blocks, or the device has no memory for it, another op may take its position.
+  if (kept && status == 0 && !s.executor->overtaken(readied))
+    s.executor->keep(*position, call, w.op, (*call.keep)());
   s.note_use(w, stream, status == 0);
   if (call.unforeseen) s.landing->launched(stream);
   if (status != 0) return status;
@@ -303,11 +311,17 @@ Trace::Number Session::Impl::show(const Call& call, const Work& w, StreamIndex s
 // A call in which the host waits must not keep other threads out; what it uses stays where it is.
 int Session::Impl::launch(const Call& call, Work& w, FunctionRef<int()> real,
                           std::unique_lock<std::mutex>& lock) {
-  if (!call.blocks) return real();
+  w.launch = &lock;
+  if (!call.blocks) {
+    const int status = real();
+    w.launch = nullptr;
+    return status;
+  }
   for (const ChunkUse& use : w.uses) ++use.chunk->pins;
   lock.unlock();
   const int status = real();
   lock.lock();
+  w.launch = nullptr;
   for (const ChunkUse& use : w.uses) --use.chunk->pins;
   return status;
 }

@@ -90,8 +90,9 @@ class Session {
   void placed(Address address, std::uint64_t bytes, bool by_program, void* origin);
   // ... or once memory without an address is given back.
   void pass_through_failed(std::uint64_t bytes);
-  // The driver itself refused `bytes` that were admitted: takes memory of pooch's off the device, evicting
-  // where it must, so that asking once more may help. False: nothing is left to give.
+  // The driver itself refused `bytes`, or what it needs for a call (0), for want of memory: takes memory of
+  // pooch's off the device, evicting where it must, so that asking once more may help. False: nothing is left
+  // to give. Also from within `launch` of a submit, whose operands stay.
   bool relieve_device(std::uint64_t bytes);
   // The driver is about to free it; nothing: not known here. `pass_through_kept`: it did not.
   std::optional<Freed> pass_through_freed(Address address);

@@ -43,19 +43,33 @@ struct Arena {
 struct Work {
   tracker::Op op;
   std::vector<ChunkUse> uses;
+  const void* session = nullptr;  // whose submit it is
+  // During the real call: of the session's mutex, held or not.
+  std::unique_lock<std::mutex>* launch = nullptr;
+  std::optional<StreamIndex> entered;  // by an unforeseen op: runtime/landing.h
 };
 
 // The calling thread's, for one submit: a call with operands on two devices is one inside the other.
 class ThreadsWork {
  public:
-  ThreadsWork() {
+  explicit ThreadsWork(const void* session = nullptr) {
     if (stack().depth == stack().all.size()) stack().all.emplace_back();
-    ++stack().depth;
+    Work& work = stack().all[stack().depth++];
+    work.session = session;
+    work.uses.clear();
+    work.entered.reset();
   }
   ~ThreadsWork() { --stack().depth; }
   ThreadsWork(const ThreadsWork&) = delete;
   ThreadsWork& operator=(const ThreadsWork&) = delete;
   Work& operator*() const { return stack().all[stack().depth - 1]; }
+  static bool inside_any() { return stack().depth > 0; }
+  // The session's submit that the thread is in; nullptr: none.
+  static Work* inside(const void* session) {
+    for (std::size_t i = stack().depth; i > 0; --i)
+      if (stack().all[i - 1].session == session) return &stack().all[i - 1];
+    return nullptr;
+  }
 
  private:
   struct Stack {
@@ -77,7 +91,7 @@ struct Session::Impl {
   Status expect_unforeseen(std::unique_lock<std::mutex>& lock);
   int launch_without_operands(const Call& call, FunctionRef<int()> real, const Refusal& refusal,
                               std::unique_lock<std::mutex>& lock);
-  Status make_ready(const Call& call, Work& w, StreamIndex stream, std::optional<std::int32_t>& position,
+  Status make_ready(const Call& call, Work& w, StreamIndex stream, Executor::Readied& readied,
                     std::unique_lock<std::mutex>& lock);
   Status order_stream(const std::vector<ChunkUse>& uses, StreamIndex stream);
   int launch(const Call& call, Work& w, FunctionRef<int()> real, std::unique_lock<std::mutex>& lock);
@@ -103,6 +117,7 @@ struct Session::Impl {
     const std::uint64_t taken = std::max(outside_bytes.load(), measured_outside) + more;
     return taken == 0 ? 0 : round_up(taken, page) + page;
   }
+  bool relieve(std::uint64_t bytes, std::unique_lock<std::mutex>& lock);
   void measure_outside(std::uint64_t added);
   void count_outside(std::uint64_t bytes, std::unique_lock<std::mutex>& lock);
   void ask_outside();

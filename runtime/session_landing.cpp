@@ -58,19 +58,26 @@ Status Session::Impl::expect_unforeseen(std::unique_lock<std::mutex>& lock) {
 
 int Session::Impl::launch_without_operands(const Call& call, FunctionRef<int()> real, const Refusal& refusal,
                                            std::unique_lock<std::mutex>& lock) {
+  Work& w = *ThreadsWork::inside(this);
   if (!call.unforeseen) {
     lock.unlock();
-    return real();
+    w.launch = &lock;
+    const int status = real();
+    w.launch = nullptr;
+    return status;
   }
   ++unforeseen_ops;
   const StreamIndex stream = order.index(call.stream);
   Status ready = expect_unforeseen(lock);
+  w.entered = stream;
   if (ready) ready = landing->enter(stream);
   if (!ready) {
     lock.unlock();
     return refuse(call.function, ready.error(), refusal);
   }
+  w.launch = &lock;
   const int status = real();
+  w.launch = nullptr;
   landing->launched(stream);
   return status;
 }

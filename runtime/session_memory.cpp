@@ -189,19 +189,46 @@ void Session::pass_through_failed(std::uint64_t bytes) {
   impl_->publish_occupied();
 }
 
-// Others have grown on the device, or the driver packs more loosely than it did.
+// Others have grown on the device, the driver packs more loosely than it did, or it loads code.
 bool Session::relieve_device(std::uint64_t bytes) {
   Impl& s = *impl_;
-  std::unique_lock lock(s.mutex);
-  s.passed_since_growth = 0;  // the account that was held to be steady is not
-  s.ask_outside();
-  const std::uint64_t wanted = std::min(round_up(bytes, page) + page, s.pool.created());
-  const std::uint64_t never_created = s.pool.limit() - std::min(s.pool.limit(), s.pool.created());
-  (void)s.placement->make_room(never_created + wanted, lock);
-  const auto given = s.pool.give_up(wanted);
-  (void)s.pool.set_outside(s.outside_with(0));
-  s.publish_occupied();
-  return given && *given > 0;
+  Work* const work = ThreadsWork::inside(&s);
+  if (work == nullptr || (work->launch != nullptr && !work->launch->owns_lock())) {
+    std::unique_lock lock(s.mutex, std::defer_lock);
+    // Whoever begins to watch has the mutex and waits for calls that pass; and two threads with one device's
+    // mutex each would wait for each other.
+    const bool another = work == nullptr && ThreadsWork::inside_any();
+    if (!Watch::thread_passes() && !another)
+      lock.lock();
+    else if (!lock.try_lock())
+      return false;
+    return s.relieve(bytes, lock);
+  }
+  if (work->launch == nullptr) return false;  // a replay ahead of the call: nobody may come in between
+  for (const ChunkUse& use : work->uses) ++use.chunk->pins;
+  const bool given = s.relieve(bytes, *work->launch);
+  for (const ChunkUse& use : work->uses) --use.chunk->pins;
+  if (work->entered)
+    if (const auto entered = s.landing->enter(*work->entered); !entered)
+      s.fail("making room within a call", entered.error());
+  return given;
+}
+
+bool Session::Impl::relieve(std::uint64_t bytes, std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t before = pool.created();
+  passed_since_growth = 0;  // the account that was held to be steady is not
+  (void)pool.settle_for_less();
+  const std::uint64_t more = round_up(bytes > 0 ? bytes : device_slack(limits.cap), page) + page;
+  const std::uint64_t wanted = std::min(more, pool.created());
+  const std::uint64_t never_created = pool.limit() - std::min(pool.limit(), pool.created());
+  // A thread whose own call is on its way cannot tell what that uses, if it is not watched; and in alias mode
+  // every address has to keep its memory until that has been waited for.
+  const bool in_aliased = executor->aliased() && ThreadsWork::inside(this) != nullptr;
+  if (!Watch::thread_passes() && !in_aliased) (void)placement->make_room(never_created + wanted, lock);
+  (void)pool.give_up(wanted);
+  (void)pool.set_outside(outside_with(0));
+  publish_occupied();
+  return pool.created() < before;
 }
 
 [[gnu::hot]] std::optional<Freed> Session::pass_through_freed(Address address) {

@@ -34,6 +34,9 @@ class Watch {
     passing_.fetch_sub(1, std::memory_order_release);
   }
 
+  // Is a call of this thread on its way?
+  static bool thread_passes() { return own_ > 0; }
+
   void begin() {
     on_.store(true, std::memory_order_seq_cst);
     // A library's call may lead here from inside: it need not wait for itself.

@@ -270,7 +270,7 @@ passthrough(
 # --- order, contexts, code
 passthrough(
     """cuEventCreate cuEventDestroy_v2 cuEventQuery cuEventSynchronize cuEventElapsedTime cuEventElapsedTime_v2
-    cuEventDestroy cuIpcGetEventHandle cuIpcOpenEventHandle cuStreamCreate cuStreamCreateWithPriority
+    cuEventDestroy cuIpcGetEventHandle cuIpcOpenEventHandle
     cuStreamGetGreenCtx cuCtxRecordEvent cuCtxWaitEvent cuGreenCtxRecordEvent cuGreenCtxWaitEvent
     cuGreenCtxStreamCreate cuFlushGPUDirectRDMAWrites"""
     + " "
@@ -291,7 +291,7 @@ passthrough(
 )
 passthrough(
     """cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxGetState cuDevicePrimaryCtxSetFlags_v2
-    cuCtxGetCurrent cuCtxGetDevice cuCtxGetFlags cuCtxSynchronize cuCtxGetLimit cuCtxSetLimit cuCtxGetApiVersion
+    cuCtxGetCurrent cuCtxGetDevice cuCtxGetFlags cuCtxSynchronize cuCtxGetLimit cuCtxGetApiVersion
     cuCtxGetStreamPriorityRange cuCtxDisablePeerAccess cuDevicePrimaryCtxRelease
     cuDevicePrimaryCtxSetFlags cuCtxAttach cuCtxGetCacheConfig cuCtxGetDevResource cuCtxGetDevice_v2
     cuCtxGetExecAffinity cuCtxGetId cuCtxGetSharedMemConfig cuCtxResetPersistingL2Cache cuCtxSetCacheConfig
@@ -306,13 +306,12 @@ unsupported(
     silent="as a rule the last call of a program",
 )
 passthrough(
-    """cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary cuModuleGetFunction
-    cuModuleGetGlobal_v2 cuModuleGetLoadingMode cuModuleEnumerateFunctions cuModuleGetFunctionCount cuLibraryLoadData
-    cuLibraryLoadFromFile cuLibraryGetKernel cuLibraryGetModule cuLibraryGetGlobal cuLibraryGetManaged
-    cuLibraryEnumerateKernels cuLibraryGetKernelCount cuLibraryGetUnifiedFunction cuKernelGetFunction
-    cuKernelGetLibrary cuKernelGetAttribute cuKernelSetAttribute cuKernelSetCacheConfig cuKernelGetName
-    cuKernelGetParamInfo cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuFuncGetModule cuFuncGetName
-    cuFuncLoad cuFuncIsLoaded cuFuncSetBlockShape cuFuncSetCacheConfig cuFuncSetSharedMemConfig cuFuncSetSharedSize
+    """cuModuleGetGlobal_v2 cuModuleGetLoadingMode cuModuleEnumerateFunctions cuModuleGetFunctionCount
+    cuLibraryGetGlobal cuLibraryGetManaged
+    cuLibraryEnumerateKernels cuLibraryGetKernelCount cuLibraryGetUnifiedFunction
+    cuKernelGetLibrary cuKernelGetAttribute cuKernelSetCacheConfig cuKernelGetName
+    cuKernelGetParamInfo cuFuncGetParamInfo cuFuncGetAttribute cuFuncGetModule cuFuncGetName
+    cuFuncIsLoaded cuFuncSetBlockShape cuFuncSetCacheConfig cuFuncSetSharedMemConfig cuFuncSetSharedSize
     cuLinkAddData cuLinkAddData_v2 cuLinkAddFile cuLinkAddFile_v2 cuLinkComplete cuLinkCreate cuLinkCreate_v2
     cuLinkDestroy""",
     why="code; a module's own data is never managed",
@@ -340,6 +339,13 @@ unsupported(
     """cuCheckpointProcessCheckpoint cuCheckpointProcessLock cuCheckpointProcessRestore
     cuCheckpointProcessUnlock""",
     why="passes through untried: pooch's handles and page-locked memory are part of what the driver would save",
+)
+
+hook(
+    """cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary cuModuleGetFunction cuLibraryLoadData
+    cuLibraryLoadFromFile cuLibraryGetKernel cuLibraryGetModule cuKernelGetFunction cuFuncLoad cuFuncSetAttribute
+    cuKernelSetAttribute cuStreamCreate cuStreamCreateWithPriority cuCtxSetLimit cuGraphUpload cuGraphUpload_ptsz""",
+    where="driver_code.cpp",
 )
 
 # --- other APIs' memory
@@ -388,7 +394,7 @@ passthrough(
     cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams cuGraphKernelNodeCopyAttributes cuGraphNodeGetDependencies
     cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled
     cuGraphNodeGetType cuGraphNodeSetEnabled cuGraphReleaseUserObject cuGraphRemoveDependencies
-    cuGraphRemoveDependencies_v2 cuGraphRetainUserObject cuGraphUpload cuGraphUpload_ptsz cuUserObjectCreate
+    cuGraphRemoveDependencies_v2 cuGraphRetainUserObject cuUserObjectCreate
     cuUserObjectRelease cuUserObjectRetain cuThreadExchangeStreamCaptureMode"""
     + " "
     + with_per_thread(

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/session.h"
 #include "tests/support/faulty_device.h"
@@ -102,6 +103,102 @@ TEST(ShortOfMemory, ADeviceThatRefusesForEverRefusesTheOpAtOnce) {
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
     EXPECT_TRUE(lazy.complaints().empty());
   }
+}
+
+// A call in whose launch the driver lacks memory, as for code that it loads then.
+int launch_late(Session& session, LazyDevice& device, const Access& operand, bool blocks) {
+  Call call{"late", OpKind::elementwise, StreamHandle::legacy, {&operand, 1}};
+  call.blocks = blocks;
+  return session.submit(
+      call,
+      [&] {
+        if (*device.free_bytes() < 2 * MiB && !session.relieve_device(0)) return refused;
+        if (*device.free_bytes() < 2 * MiB) return refused;
+        device.take_outside(2 * MiB);
+        for (std::uint64_t at = 0; at < operand.bytes; at += 2 * MiB)
+          device.launch(StreamHandle::legacy, [&device, address = operand.address + at] {
+            if (auto* byte = device.translate(address, 1)) ++*reinterpret_cast<unsigned char*>(byte);
+          });
+        return 0;
+      },
+      refused);
+}
+
+TEST(ShortOfMemory, InsideOfACallOthersMakeRoomAndItsOperandsStay) {
+  for (const bool blocks : {false, true}) {
+    LazyDevice device(64 * MiB, blocks);
+    const auto opened = Session::open(session_config("64MiB", "256MiB"), device);
+    Session& session = **opened;
+    testing::internal::CaptureStderr();
+    std::vector<Access> all;
+    for (int i = 0; i < 3; ++i) {
+      all.push_back({*session.allocate(20 * MiB, std::nullopt), 20 * MiB, Effect::overwrite});
+      ASSERT_EQ(session.submit(
+                    {"fill", OpKind::set, StreamHandle::legacy, {&all[i], 1}},
+                    [&] {
+                      for (std::uint64_t at = 0; at < all[i].bytes; at += 2 * MiB)
+                        device.launch(StreamHandle::legacy, [&device, address = all[i].address + at] {
+                          if (auto* byte = device.translate(address, 1)) *byte = std::byte{7};
+                        });
+                      return 0;
+                    },
+                    refused),
+                0);
+      all[i].effect = Effect::read_write;
+    }
+    device.take_outside(*device.free_bytes());
+    // Of each round the first is the one that has waited longest: what would leave, were it not for the call.
+    for (int round = 1; round <= 4; ++round)
+      for (const Access& one : all) ASSERT_EQ(launch_late(session, device, one, blocks), 0);
+    (void)testing::internal::GetCapturedStderr();
+    for (Access& one : all) {
+      one.effect = Effect::read;
+      ASSERT_EQ(session.submit(
+                    {"read", OpKind::copy_out, StreamHandle::legacy, {&one, 1}},
+                    [&] {
+                      for (std::uint64_t at = 0; at < one.bytes; at += 2 * MiB)
+                        device.launch(StreamHandle::legacy, [&device, address = one.address + at] {
+                          if (const auto* byte = device.translate(address, 1)) {
+                            EXPECT_EQ(*byte, std::byte{11});
+                          }
+                        });
+                      return 0;
+                    },
+                    refused),
+                0);
+    }
+    device.drain();
+    EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
+    EXPECT_GT(session.summary().evictions, 0u);
+  }
+}
+
+TEST(ShortOfMemory, WhereTheThreadsOwnCallPassesNothingThatLivesLeaves) {
+  LazyDevice device(64 * MiB);
+  Config config = session_config("64MiB", "256MiB");
+  config.watch_from_start = false;
+  const auto opened = Session::open(config, device);
+  Session& session = **opened;
+  const Address lives = *session.allocate(10 * MiB, StreamHandle::legacy);
+  const Address dead = *session.allocate(10 * MiB, StreamHandle::legacy);
+  ASSERT_TRUE(session.passing().lets_pass());
+  device.take_outside(*device.free_bytes());
+  EXPECT_FALSE(session.relieve_device(0)) << "nobody knows what the call uses";
+  session.passing().passed();
+  EXPECT_NE(device.translate(lives, 1), nullptr);
+  EXPECT_TRUE(session.free(dead, StreamHandle::legacy));
+  EXPECT_TRUE(session.relieve_device(0));
+  EXPECT_GE(*device.free_bytes(), 2 * MiB);
+}
+
+TEST(ShortOfMemory, TheDefaultCapIsWhatIsFreeLessSome) {
+  const DeviceInfo device{"test", 16 * GiB, 2 * MiB, -1};
+  Config config;
+  EXPECT_EQ(settle_limits(config, device)->cap, 16 * GiB - 600 * MiB);
+  EXPECT_EQ(settle_limits(config, device, 15 * GiB)->cap, 15 * GiB - 246 * MiB);
+  EXPECT_EQ(settle_limits(config, device, 16 * GiB)->cap, 16 * GiB - 600 * MiB);
+  config.memory_cap = SizeSetting{"16GiB"};
+  EXPECT_EQ(settle_limits(config, device, 15 * GiB)->cap, 16 * GiB) << "as it was asked for";
 }
 
 }  // namespace
