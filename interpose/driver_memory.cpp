@@ -11,6 +11,7 @@
 #include "interpose/pools.h"
 #include "interpose/process.h"
 #include "interpose/small_blocks.h"
+#include "interpose/torch_allocator.h"
 
 using namespace pooch;
 using namespace pooch::interpose;
@@ -81,7 +82,9 @@ CUresult allocate(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes,
     *address = *block;
     return CUDA_SUCCESS;
   }
-  if (session->memory_info().free_bytes < bytes) trim_current_pool(scope);
+  const runtime::MemoryInfo info = session->memory_info();
+  if (info.free_bytes < bytes) trim_current_pool(scope);
+  if (info.fits < bytes) warn_of_torch_settings();
   const auto allocated = session->allocate(bytes, stream, origin_of(pool));
   if (!allocated) return refuse(allocated.error());
   charge(pool, bytes, ServedBy::session);

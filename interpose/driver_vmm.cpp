@@ -7,6 +7,7 @@
 #include "interpose/driver_api.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
+#include "interpose/torch_allocator.h"
 
 using namespace pooch;
 using namespace pooch::interpose;
@@ -70,6 +71,7 @@ POOCH_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t s
   runtime::Session* const session = session_for(scope, prop);
   if (session == nullptr) return real(handle, size, prop, flags);
   const InContext there(scope, *session);
+  if (session->memory_info().fits < size) warn_of_torch_settings();
   if (const Status admitted = session->admit_pass_through(size); !admitted) return to_cuda(admitted.error());
   const auto make = [&] { return real(handle, size, prop, flags); };
   CUresult status = make();

@@ -28,6 +28,7 @@ namespace pooch::runtime {
 struct MemoryInfo {
   std::uint64_t free_bytes;
   std::uint64_t total_bytes;  // of cap and host budget, what the program may use
+  std::uint64_t fits;         // more bytes are below the cap
 };
 
 // Where an allocation lies.

@@ -290,7 +290,8 @@ std::vector<Extent> Session::allocations() const {
 MemoryInfo Session::memory_info() const {
   const std::uint64_t total = impl_->limits.total();
   const std::uint64_t used = impl_->occupied_bytes.load(std::memory_order_relaxed);
-  return {used < total ? total - used : 0, total};
+  const auto up_to = [used](std::uint64_t most) { return most > used ? most - used : 0; };
+  return {up_to(total), total, up_to(impl_->limits.cap)};
 }
 
 }  // namespace pooch::runtime

@@ -30,6 +30,13 @@ class TorchAllocator(unittest.TestCase):
                 with self.subTest(variable=variable, value=value):
                     self.assertEqual(self.chosen(**{variable: value}), f"{ {variable: value} }\n")
 
+    def test_pytorchs_own_graphs_keep_the_allocator_that_they_need(self):
+        self.assertEqual(self.chosen(TORCHINDUCTOR_CUDAGRAPHS="1"), "{}\n")
+        for words in (["--mode=reduce-overhead"], ["--torch_compile_mode", "reduce-overhead"]):
+            self.assertEqual(self.chosen(sys.executable, "-c", SHOW, *words), "{}\n")
+        for words in (["--mode=default"], ["reduce-overhead-of-something"]):
+            self.assertNotEqual(self.chosen(sys.executable, "-c", SHOW, *words), "{}\n")
+
     def test_programs_that_load_no_torch_see_nothing(self):
         shown = self.chosen("/bin/sh", "-c", "env")
         self.assertNotIn("PYTORCH_", shown)
