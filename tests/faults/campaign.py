@@ -88,8 +88,8 @@ class Campaign:
                 with self.record_file.open("a") as file:
                     file.write(json.dumps(record) + "\n")
             if record["verdict"] in BAD:
-                print(f"{name}:{kind}:{number} {record['function'] or ''}: {record['verdict']}: "
-                      f"{' < '.join(record['stack'])}\n    " + "\n    ".join(record["said"]), flush=True)
+                print(f"failed: {name}:{kind}:{number} {record['function'] or ''}: {record['verdict']}: "
+                      f"{' < '.join(record['stack'])}: {' | '.join(record['said'])}", flush=True)
 
     def run(self, budget, jobs):
         ends = time.monotonic() + budget
@@ -140,6 +140,8 @@ class Campaign:
                 f"that pooch made on its own account, {same} gave the same bits ({same / max(1, single):.0%}; "
                 f"{LEAST_SAME:.0%} is asked for).")
         print(f"{self.table()}\n\n{said}")
+        if not enough:
+            print("failed: too few gave the same bits")
         if self.missed:
             print(f"{self.missed} were no faults: such a call cannot fail, or did not come")
         if write:
