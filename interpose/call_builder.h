@@ -83,8 +83,9 @@ class CallBuilder {
   template <class Status, class Launch>
   Status submit(Status out_of_memory, Launch&& launch) {
     if (captured(scope_, stream_)) {
-      const bool held = hold_captured(scope_, session_, function_, stream_, accesses(), unforeseen_);
-      return held ? static_cast<Status>(launch()) : out_of_memory;
+      const auto held = hold_captured(scope_, session_, function_, stream_, accesses(), unforeseen_);
+      if (held) return static_cast<Status>(launch());
+      return held.error().code == ErrorCode::out_of_memory ? out_of_memory : NotMade<Status>::status;
     }
     bool refused = false;
     if (const Unwatched passes(scope_); passes) {

@@ -8,6 +8,7 @@
 
 #include "core/call.h"
 #include "core/ids.h"
+#include "core/result.h"
 #include "interpose/scope.h"
 
 namespace pooch::runtime {
@@ -27,9 +28,9 @@ bool captured(const Scope& scope, StreamHandle stream);
 void forget_capture(StreamHandle stream);
 
 // A call in a stream that is being captured: what it touches stays on the device as long as a graph names it.
-// `unforeseen`: it may touch more than that, and so may a launch of the graph. False, with a line: there is
-// no room for it.
-bool hold_captured(const Scope& scope, runtime::Session& session, const char* function, StreamHandle stream,
-                   std::span<const Access> accesses, bool unforeseen);
+// `unforeseen`: it may touch more than that, and so may a launch of the graph. Errors, with a line:
+// out_of_memory (there is no room for it); others (the call must not be made).
+Status hold_captured(const Scope& scope, runtime::Session& session, const char* function, StreamHandle stream,
+                     std::span<const Access> accesses, bool unforeseen);
 
 }  // namespace pooch::interpose

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -49,22 +50,36 @@ Graphs& graphs() {
   return *one;
 }
 
-bool is_capturing(const Scope& scope, StreamHandle stream) {
-  auto* const ask = real_cuStreamIsCapturing.get(scope);
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  // The legacy stream answers with an error while another stream captures; it does not capture itself.
-  return ask != nullptr && ask(reinterpret_cast<CUstream>(stream), &status) == CUDA_SUCCESS &&
-         status != CU_STREAM_CAPTURE_STATUS_NONE;
+// A question changes nothing, so one that fails is put once more.
+template <class Ask>
+CUresult ask_twice(Ask&& ask) {
+  const CUresult first = ask();
+  return first == CUDA_SUCCESS || first == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ? first : ask();
 }
 
-// The driver's number of the capture that the stream is part of; 0: of none that goes on.
-cuuint64_t capture_number(const Scope& scope, StreamHandle stream) {
+bool is_capturing(const Scope& scope, StreamHandle stream) {
+  auto* const ask = real_cuStreamIsCapturing.get(scope);
+  if (ask == nullptr) return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult answer = ask_twice([&] { return ask(reinterpret_cast<CUstream>(stream), &status); });
+  if (answer == CUDA_SUCCESS) return status != CU_STREAM_CAPTURE_STATUS_NONE;
+  // The legacy stream answers so while another stream captures; it does not capture itself.
+  if (answer == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return false;
+  const std::lock_guard lock(graphs().mutex);
+  return graphs().streams.contains(stream);
+}
+
+// The driver's number of the capture that the stream is part of; 0: of none that goes on. Nothing: the driver
+// does not say.
+std::optional<cuuint64_t> capture_number(const Scope& scope, StreamHandle stream) {
   auto* const ask = real_cuStreamGetCaptureInfo_v2.get_if_present(scope);
+  if (ask == nullptr) return 0;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t number = 0;
-  if (ask == nullptr ||
-      ask(reinterpret_cast<CUstream>(stream), &status, &number, nullptr, nullptr, nullptr) != CUDA_SUCCESS)
-    return 0;
+  const CUresult answer = ask_twice(
+      [&] { return ask(reinterpret_cast<CUstream>(stream), &status, &number, nullptr, nullptr, nullptr); });
+  if (answer == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return 0;
+  if (answer != CUDA_SUCCESS) return std::nullopt;
   return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? number : 0;
 }
 
@@ -91,7 +106,8 @@ CUresult begin_capture(const Scope& scope, StreamHandle stream, RealCall&& real)
 
 template <class RealCall>
 CUresult end_capture(const Scope& scope, StreamHandle stream, CUgraph* graph, RealCall&& real) {
-  const cuuint64_t number = capture_number(scope, stream);
+  // Where the driver does not say, what the capture holds is never let go.
+  const cuuint64_t number = capture_number(scope, stream).value_or(0);
   const CUresult status = real();
   std::shared_ptr<GraphMemory> memory;  // let go outside of the mutex, where the capture failed
   {
@@ -184,21 +200,26 @@ void forget_capture(StreamHandle stream) {
   captures = graphs().streams.size();
 }
 
-bool hold_captured(const Scope& scope, runtime::Session& session, const char* function, StreamHandle stream,
-                   std::span<const Access> accesses, bool unforeseen) {
-  const cuuint64_t number = capture_number(scope, stream);
-  if (number == 0) return true;  // no graph will come of it
+Status hold_captured(const Scope& scope, runtime::Session& session, const char* function, StreamHandle stream,
+                     std::span<const Access> accesses, bool unforeseen) {
+  const auto number = capture_number(scope, stream);
+  if (!number) {
+    const Error unknown{ErrorCode::device, "the driver does not say which capture it is part of"};
+    log::error("{}: {}", function, unknown.message);
+    return unknown;
+  }
+  if (*number == 0) return Done{};  // no graph will come of it
   std::shared_ptr<GraphMemory> memory;
   {
     const std::lock_guard lock(graphs().mutex);
-    auto& all = graphs().captures[number];
+    auto& all = graphs().captures[*number];
     if (all == nullptr) all = std::make_shared<GraphMemory>(session);
     memory = all;
   }
   const Status held = memory->hold(accesses, unforeseen);
   if (!held && held.error().code == ErrorCode::out_of_memory)
     log::error("{}: {}", function, held.error().message);  // anything else is said already
-  return static_cast<bool>(held);
+  return held;
 }
 
 void keep_for_graph(const void* graph, std::shared_ptr<GraphMemory> memory) {

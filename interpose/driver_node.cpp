@@ -1,6 +1,7 @@
 // Nodes of graphs that the program makes or changes itself. Their operands stay on the device as long as a
 // graph names them; what a node touched before it was changed stays with its graph as well.
 #include "core/log.h"
+#include "interpose/again.h"
 #include "interpose/driver_api.h"
 #include "interpose/driver_operands.h"
 #include "interpose/graphs.h"

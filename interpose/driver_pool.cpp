@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/bytes.h"
+#include "interpose/again.h"
 #include "interpose/context.h"
 #include "interpose/libraries.h"
 #include "interpose/pools.h"

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/log.h"
+#include "interpose/again.h"
 #include "interpose/driver_api.h"
 #include "interpose/libraries.h"
 #include "interpose/outside.h"

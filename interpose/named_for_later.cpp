@@ -2,6 +2,7 @@
 // object later need not show it. It stays on the device until it is freed.
 
 // First: the other vendor headers must not pull in cuda.h without its internal names.
+#include "interpose/again.h"
 #include "interpose/driver_api.h"
 
 #include <cublasLt.h>
