@@ -270,7 +270,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   s.note_use(w, stream, status == 0);
   if (call.unforeseen) s.landing->launched(stream);
   if (status != 0) return status;
-  s.note_small_buffers(call, w.op, stream);
+  s.note_small_buffers(call, w.op);
   if (position)
     if (const auto acted = s.executor->after(*position, w.op); !acted)
       s.report_failure("evicting", acted.error(), "it stays on the device");

@@ -159,7 +159,7 @@ struct Session::Impl {
   void back_at_once(Range& range, std::optional<StreamHandle> stream, std::unique_lock<std::mutex>& lock);
   // Small memory that a kernel of unknown effects wrote may hold addresses: noted, and looked at while ops
   // are still described, before memory is so short that something might leave.
-  void note_small_buffers(const Call& call, const tracker::Op& op, StreamIndex stream);
+  void note_small_buffers(const Call& call, const tracker::Op& op);
   bool small_buffers_due() const {
     return !small_buffers.empty() && scans < most_scans && occupied() > limits.cap && profiler.describing();
   }
@@ -168,11 +168,8 @@ struct Session::Impl {
   void find_tables();
   void miss_tables(const Error& why);
   Status await_copies();
+  Result<bool> copy_for_scan(std::byte* host, Address from, std::uint64_t bytes);
   void stay(Range& range, std::uint64_t bytes);  // on the device; it is there
-  struct SmallBuffer {
-    std::uint64_t bytes;
-    Mark written;  // last, as far as is known
-  };
   // One of the operands stays where it is since something unseen may use it.
   static bool uses_pinned(const tracker::Op& op) {
     return std::any_of(op.operands.begin(), op.operands.end(), [](const tracker::Operand& operand) {
@@ -226,7 +223,7 @@ struct Session::Impl {
   std::uint64_t moves_at_launch = 0;    // CountingDevice::moves when an op was last launched
   std::vector<LinkSample> link;
   static constexpr std::uint64_t most_scans = 64;  // each is a host wait
-  std::map<Address, SmallBuffer> small_buffers;
+  std::map<Address, std::uint64_t> small_buffers;  // bytes
   std::uint64_t scans = 0;
   static constexpr std::uint64_t largest_table = 2 * MiB;
   std::byte* scan_memory = nullptr;  // so much page-locked memory; nullptr: none, or somebody scans

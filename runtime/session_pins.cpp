@@ -138,7 +138,7 @@ void Session::Impl::find_tables() {
 }
 
 // Whole allocations: a table may lie anywhere in what an operand is a part of.
-void Session::Impl::note_small_buffers(const Call& call, const tracker::Op& op, StreamIndex stream) {
+void Session::Impl::note_small_buffers(const Call& call, const tracker::Op& op) {
   const bool bare = call.kind == OpKind::bare_launch || call.kind == OpKind::launch_forward ||
                     call.kind == OpKind::launch_backward;
   if (!bare || call.trial || !profiler.describing()) return;
@@ -146,13 +146,26 @@ void Session::Impl::note_small_buffers(const Call& call, const tracker::Op& op, 
     if (operand.effect != Effect::read_write) continue;
     const tracker::Allocation* whole = tracker.allocations().starting_at(operand.base);
     const std::uint64_t bytes = whole == nullptr ? 0 : whole->bytes;
-    if (bytes > 0 && bytes <= largest_table)
-      small_buffers.insert_or_assign(operand.base, SmallBuffer{bytes, order.latest(stream)});
+    if (bytes > 0 && bytes <= largest_table) small_buffers.insert_or_assign(operand.base, bytes);
   }
 }
 
-// Each is copied to the host behind the kernel that wrote it, like a copy of the program's, in a stream of
-// our own: the writer's may be gone, or another thread's.
+// Into `host`, behind all that was launched, and before anything that is launched later: the program knows
+// nothing of it, so nothing of the program's is ordered behind it. The mutex is held while the host waits.
+// False: the wait might have no end.
+Result<bool> Session::Impl::copy_for_scan(std::byte* host, Address from, std::uint64_t bytes) {
+  const auto blocked = order.host_blocked();
+  if (!blocked) return blocked.error();
+  if (*blocked) return false;
+  Status done = order.follow_all(order.index(in_stream));
+  if (done) done = device.copy_out(host, from, bytes, in_stream);
+  if (done) done = await_copies();
+  if (!done) return done.error();
+  return true;
+}
+
+// Each is copied to the host like a copy of the program's, in a stream of our own: the writer's may be gone,
+// or another thread's.
 void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream,
                                        std::unique_lock<std::mutex>& lock) {
   const auto blocked = order.host_blocked();
@@ -169,29 +182,28 @@ void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream,
   const auto buffers = std::exchange(small_buffers, {});
   ++scans;
   std::byte* const host = std::exchange(scan_memory, nullptr);  // another thread makes its own
-  for (const auto& [base, buffer] : buffers)
-    if (const auto behind = order.follow(order.index(in_stream), buffer.written); !behind)
-      return miss_tables(behind.error());
   lock.unlock();
   std::optional<Error> missed;
-  for (const auto& [base, buffer] : buffers) {
+  for (const auto& [base, bytes] : buffers) {
     const auto known = session.find_known(base);
     // Another thread may have freed it meanwhile, and a smaller one may lie there now.
-    if (!known || known->base != base || known->bytes < buffer.bytes) continue;
-    const Access whole{base, buffer.bytes, Effect::read};
+    if (!known || known->base != base || known->bytes < bytes) continue;
+    const Access whole{base, bytes, Effect::read};
     Call call{"looking for addresses", OpKind::bare_launch, in_stream, {&whole, 1}};
-    call.blocks = true;
     call.trial = true;
+    bool later = false;
     const int copied = session.submit(
         call,
-        [&, address = base, length = buffer.bytes]() -> int {
-          Status done = device.copy_out(host, address, length, in_stream);
-          if (done) done = await_copies();
+        [&, address = base, length = bytes]() -> int {
+          const auto done = copy_for_scan(host, address, length);
           if (!done) missed = done.error();
-          return done ? 0 : 1;
+          later = done && !*done;
+          if (later) small_buffers.try_emplace(address, length);
+          return done && *done ? 0 : 1;
         },
         1);
-    if (copied == 0) session.pin_addresses_in(HostBlock({host, buffer.bytes}), /*single_words=*/true);
+    if (later) continue;
+    if (copied == 0) session.pin_addresses_in(HostBlock({host, bytes}), /*single_words=*/true);
     if (copied != 0 && !missed) missed = Error{ErrorCode::out_of_memory, "there is no room for a buffer"};
     if (missed) break;
   }

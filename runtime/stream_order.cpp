@@ -151,6 +151,12 @@ Status StreamOrder::follow(StreamIndex waiter, const Marks& marks) {
   return Done{};
 }
 
+Status StreamOrder::follow_all(StreamIndex waiter) {
+  for (std::uint32_t i = 0; i < streams_.size(); ++i)
+    if (const auto status = follow(waiter, latest(StreamIndex{i})); !status) return status.error();
+  return Done{};
+}
+
 Result<bool> StreamOrder::finished(Mark mark) {
   Stream& s = at(mark.stream);
   if (mark.ticket <= s.done) return true;

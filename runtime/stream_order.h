@@ -69,6 +69,8 @@ class StreamOrder {
   // Later work of `waiter` follows `mark` on the device. Free where that is known to hold already.
   Status follow(StreamIndex waiter, Mark mark);
   Status follow(StreamIndex waiter, const Marks& marks);
+  // ... follows all that was launched until now, in every stream.
+  Status follow_all(StreamIndex waiter);
   // Has the device got beyond the point? Asks the driver only where it is not known.
   Result<bool> finished(Mark mark);
   Result<bool> finished(const Marks& marks);
