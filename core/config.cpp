@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 13> policy_names = {"keep",         "dema
 constexpr std::array<std::string_view, 3> verify_names = {"off", "sample", "all"};
 constexpr std::array<std::string_view, 3> landing_names = {"auto", "on", "off"};
 constexpr std::array<std::string_view, 3> backing_names = {"auto", "remap", "alias"};
+constexpr std::array<std::string_view, 2> story_names = {"device", "all"};
 constexpr std::array<std::string_view, 4> timer_names = {"automatic", "cupti", "events", "none"};
 constexpr std::array<std::string_view, 2> switch_names = {"0", "1"};
 constexpr std::array<std::string_view, 4> level_names = {"error", "warn", "info", "debug"};
@@ -71,6 +72,11 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
   const auto host = read_size("POOCH_HOST_MEMORY", get("POOCH_HOST_MEMORY"));
   if (!host) return host.error();
   config.host_memory = *host;
+  if (const char* text = get("POOCH_MEMORY_INFO"); text != nullptr && *text != '\0') {
+    const auto story = choose(text, story_names);
+    if (!story) return at("POOCH_MEMORY_INFO", story.error());
+    config.memory_info = static_cast<MemoryStory>(*story);
+  }
   if (const char* text = get("POOCH_POLICY"); text != nullptr && *text != '\0') {
     const auto policy = parse_policy(text);
     if (!policy) return at("POOCH_POLICY", policy.error());

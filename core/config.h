@@ -41,6 +41,8 @@ enum class Timer : std::uint8_t { automatic, cupti, events, none };
 enum class LandingUse : std::uint8_t { automatic, on, off };
 // automatic: alias where remapping is behind its prediction.
 enum class BackingUse : std::uint8_t { automatic, remap, alias };
+// What programs are told of memory: what a device of the cap's size would say, or all that is granted.
+enum class MemoryStory : std::uint8_t { device, all };
 enum class LogLevel : std::uint8_t { error, warn, info, debug };
 
 std::string_view name(Policy policy);
@@ -79,6 +81,7 @@ struct Config {
   bool watch_from_start = true;
   bool children = true;                 // POOCH_CHILDREN: in programs that a CUDA program starts, too
   std::optional<LocalRank> local_rank;  // among the processes that share this node's host memory
+  MemoryStory memory_info = MemoryStory::device;  // POOCH_MEMORY_INFO
 };
 
 // `get` returns the value of a variable or nullptr, like getenv. The error's message is the one line to

@@ -83,7 +83,7 @@ CUresult allocate(const Scope& scope, CUdeviceptr* address, std::uint64_t bytes,
     return CUDA_SUCCESS;
   }
   const runtime::MemoryInfo info = session->memory_info();
-  if (info.free_bytes < bytes) trim_current_pool(scope);
+  if (info.granted < bytes) trim_current_pool(scope);
   if (info.fits < bytes) warn_of_torch_settings();
   const auto allocated = session->allocate(bytes, stream, origin_of(pool));
   if (!allocated) return refuse(allocated.error());

@@ -142,7 +142,7 @@ POOCH_EXPORT CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
   const Config* const config = configuration();
   if (status != CUDA_SUCCESS || bytes == nullptr || config == nullptr || !scope.outermost()) return status;
   if (const runtime::Session* const session = session_on(dev)) {
-    *bytes = session->memory_info().total_bytes;
+    *bytes = session->device_bytes();
     return status;
   }
   // Asked before there is a context, as a rule: the answer is what the session will say.

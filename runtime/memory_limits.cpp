@@ -46,6 +46,8 @@ Result<Limits> settle_limits(const Config& config, const DeviceInfo& device,
   const auto cap = settle_cap(config, device.total_bytes, free_bytes);
   if (!cap) return cap.error();
   Limits limits{*cap / page * page, 0};
+  if (!config.memory_cap) limits.device_bytes = device.total_bytes;
+  limits.story = config.memory_info;
   if (config.policy == Policy::keep) return limits;
   // The node's memory and what the user grants of it are for all of its ranks together.
   const std::uint64_t ranks = config.local_rank ? config.local_rank->count : 1;

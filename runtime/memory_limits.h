@@ -42,9 +42,20 @@ struct Limits {
   std::uint64_t cap;          // device bytes: handles and passed-through allocations together
   std::uint64_t host_budget;  // page-locked host bytes; 0 where the policy evicts nothing
 
+  // What the program is told that the device has: the cap, or all of it where no cap is named.
+  std::uint64_t device_bytes = cap;
+  MemoryStory story = MemoryStory::device;
+
   // What the program may allocate. Where both sides are full nothing can change places, so one handle's worth
   // of host memory stays out of it.
-  std::uint64_t total() const { return cap + host_budget - std::min(host_budget, largest_handle(cap)); }
+  std::uint64_t granted() const { return cap + host_budget - std::min(host_budget, largest_handle(cap)); }
+  // How large it is told that the device is.
+  std::uint64_t total() const { return story == MemoryStory::all ? granted() : device_bytes; }
+  // The largest allocation: the operands of a call that uses more than the cap at once never come together.
+  std::uint64_t largest() const { return story == MemoryStory::all ? granted() : cap; }
+  // What is called free once more is in use than the cap: room for the workspace of a call, as a well-filled
+  // device has it.
+  std::uint64_t least_free() const { return cap / 16; }
 };
 
 // `free_bytes`: what the device has, where that is known already; the default cap is no more than that.

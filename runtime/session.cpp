@@ -182,6 +182,12 @@ void Session::Impl::report_full(std::uint64_t bytes) {
             format_bytes(limits.host_budget));
 }
 
+void Session::Impl::report_too_large(std::uint64_t bytes) {
+  if (too_large_reported.exchange(true)) return;
+  log::warn("out of memory: one allocation of {} is more than the cap of {}; POOCH_MEMORY_INFO=all grants it",
+            format_bytes(bytes), format_bytes(limits.cap));
+}
+
 // --- work
 
 Status Session::Impl::order_stream(const std::vector<ChunkUse>& uses, StreamIndex stream) {

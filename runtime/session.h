@@ -25,10 +25,12 @@
 
 namespace pooch::runtime {
 
+// docs/decisions/0021-what-memory-is-said-to-exist.md
 struct MemoryInfo {
-  std::uint64_t free_bytes;
-  std::uint64_t total_bytes;  // of cap and host budget, what the program may use
-  std::uint64_t fits;         // more bytes are below the cap
+  // What the program is told: of the device, and, where more is in use than that, of what is in use.
+  std::uint64_t free_bytes, total_bytes;
+  std::uint64_t fits;     // more bytes are below the cap
+  std::uint64_t granted;  // more bytes would be served
 };
 
 // Where an allocation lies.
@@ -128,6 +130,8 @@ class Session {
   // All live allocations that pooch knows of, managed or not.
   std::vector<Extent> allocations() const;
   MemoryInfo memory_info() const;
+  // What the program is told that the device has.
+  std::uint64_t device_bytes() const;
 
   // --- work
 

@@ -111,6 +111,7 @@ struct Session::Impl {
   bool failed() const { return failure.load(std::memory_order_relaxed); }
   int refuse(std::string_view where, const Error& why, const Refusal& refusal);
   void report_full(std::uint64_t bytes);
+  void report_too_large(std::uint64_t bytes);
   // What passed-through memory takes when `more` is charged too: by our own account or the device's,
   // whichever is more, and a page for the next small allocation, which may find the driver's pages full.
   std::uint64_t outside_with(std::uint64_t more) const {
@@ -235,8 +236,9 @@ struct Session::Impl {
   std::map<Address, Stays> stays;
   std::uint64_t unforeseen_ops = 0;
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;  // of the whole run
-  std::string last_shortage;  // that was said
-  std::atomic<bool> failure{false}, failure_reported{false}, full_reported{false}, pin_refused{false};
+  std::string last_shortage;                               // that was said
+  std::atomic<bool> failure{false}, failure_reported{false}, full_reported{false}, too_large_reported{false},
+      pin_refused{false};
 };
 
 }  // namespace pooch::runtime

@@ -31,10 +31,14 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   if (host_heap_spent()) return Error{ErrorCode::out_of_memory, "the host has no memory left"};
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
+  if (bytes > s.limits.largest()) {
+    s.report_too_large(bytes);
+    return Error{ErrorCode::out_of_memory, "larger than the cap"};
+  }
   const std::uint64_t rounded = round_up(bytes, page);
   if (s.nearly_short(rounded)) s.begin_watch();
-  if (s.occupied() + rounded > s.limits.total()) (void)s.outside_is_less();
-  if (rounded < bytes || s.occupied() + rounded > s.limits.total()) {
+  if (s.occupied() + rounded > s.limits.granted()) (void)s.outside_is_less();
+  if (s.occupied() + rounded > s.limits.granted()) {
     s.report_full(bytes);
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
@@ -105,7 +109,7 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
           format_bytes(s.outside_bytes + bytes), format_bytes(now), now / MiB, format_bytes(s.limits.cap));
     return Error{ErrorCode::out_of_memory, "the cap is exhausted"};
   }
-  if (s.live_bytes + now > s.limits.total()) {
+  if (s.live_bytes + now > s.limits.granted()) {
     s.report_full(bytes);
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
@@ -288,10 +292,17 @@ std::vector<Extent> Session::allocations() const {
 }
 
 MemoryInfo Session::memory_info() const {
-  const std::uint64_t total = impl_->limits.total();
+  const Limits& limits = impl_->limits;
   const std::uint64_t used = impl_->occupied_bytes.load(std::memory_order_relaxed);
   const auto up_to = [used](std::uint64_t most) { return most > used ? most - used : 0; };
-  return {up_to(total), total, up_to(impl_->limits.cap)};
+  const std::uint64_t fits = up_to(limits.cap), granted = up_to(limits.granted());
+  if (limits.story == MemoryStory::all) return {granted, limits.granted(), fits, granted};
+  const std::uint64_t free = std::min(granted, std::max(fits, limits.least_free()));
+  return {free, std::max(limits.total(), used + free), fits, granted};
+}
+
+std::uint64_t Session::device_bytes() const {
+  return impl_->limits.total();
 }
 
 }  // namespace pooch::runtime

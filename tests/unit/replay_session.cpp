@@ -120,7 +120,10 @@ std::optional<Extent> Session::find_known(Address address) const {
 }
 void Session::pin_addresses_in(const HostBlock&) {}
 MemoryInfo Session::memory_info() const {
-  return {0, 0, 0};
+  return {0, 0, 0, 0};
+}
+std::uint64_t Session::device_bytes() const {
+  return 0;
 }
 
 Watch& Session::passing() {

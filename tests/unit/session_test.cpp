@@ -131,7 +131,7 @@ TEST(Session, AllocationFailsOnlyWhenCapAndHostBudgetAreExhausted) {
   const auto session = open(device, session_config("20MiB", "20MiB"));
   testing::internal::CaptureStderr();
   // A handle's worth of host memory stays free, so that what is out and what is in can change places.
-  EXPECT_EQ(session->memory_info().total_bytes, 38 * MiB);
+  EXPECT_EQ(session->memory_info().granted, 38 * MiB);
   std::vector<Access> all;
   for (const std::uint64_t bytes : {10 * MiB, 10 * MiB, 10 * MiB, 8 * MiB}) {
     const auto a = session->allocate(bytes, std::nullopt);
@@ -148,6 +148,40 @@ TEST(Session, AllocationFailsOnlyWhenCapAndHostBudgetAreExhausted) {
   ASSERT_FALSE(fifth);
   EXPECT_EQ(fifth.error().code, ErrorCode::out_of_memory);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("the host budget 20.0 MiB"), std::string::npos);
+}
+
+TEST(Session, WhatIsToldIsADeviceOfTheCapsSizeAndWhatIsInUse) {
+  LazyDevice device(512 * MiB);
+  const auto session = open(device, session_config("32MiB", "64MiB"));
+  const auto expect = [&](std::uint64_t free, std::uint64_t total) {
+    EXPECT_EQ(session->memory_info().free_bytes, free);
+    EXPECT_EQ(session->memory_info().total_bytes, total);
+    EXPECT_EQ(session->device_bytes(), 32 * MiB);
+  };
+  expect(32 * MiB, 32 * MiB);
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(session->allocate(32 * MiB + 1, std::nullopt)) << "a single one beyond the cap";
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "pooch: warning: out of memory: one allocation of 32.0 MiB is more than the cap of 32.0 MiB; "
+            "POOCH_MEMORY_INFO=all grants it\n");
+  ASSERT_TRUE(session->allocate(20 * MiB, std::nullopt));
+  expect(12 * MiB, 32 * MiB);
+  ASSERT_TRUE(session->allocate(32 * MiB, std::nullopt)) << "what fits is no limit";
+  expect(2 * MiB, 54 * MiB);
+  ASSERT_TRUE(session->allocate(32 * MiB, std::nullopt));
+  ASSERT_TRUE(session->allocate(10 * MiB, std::nullopt));
+  expect(0, 94 * MiB);
+}
+
+TEST(Session, WhoWantsToKnowIsToldOfAllThatIsGranted) {
+  LazyDevice device(512 * MiB);
+  Config config = session_config("32MiB", "64MiB");
+  config.memory_info = MemoryStory::all;
+  const auto session = open(device, config);
+  EXPECT_EQ(session->device_bytes(), 94 * MiB);
+  ASSERT_TRUE(session->allocate(60 * MiB, std::nullopt));
+  EXPECT_EQ(session->memory_info().free_bytes, 34 * MiB);
+  EXPECT_EQ(session->memory_info().total_bytes, 94 * MiB);
 }
 
 TEST(Session, KeepEvictsNothingAndFailsAtTheCap) {
