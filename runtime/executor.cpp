@@ -97,7 +97,7 @@ void Executor::bind(std::int32_t position, std::span<const tracker::Operand> ope
     // Of an op in the past: its allocation may be gone.
     const tracker::Allocation* allocation = parts_.tracker.allocations().starting_at(operand.base);
     if (!operand.managed || allocation == nullptr || allocation->id != operand.allocation) continue;
-    maps_[touch.map] = {static_cast<Range*>(operand.backing), operand.allocation, false};
+    maps_[touch.map] = {static_cast<Range*>(operand.backing), operand.allocation};
     for (Chunk& chunk : maps_[touch.map].range->chunks) chunk.name = script_->names()[touch.map];
   }
 }
@@ -243,6 +243,7 @@ Status Executor::act_before(std::int32_t position, const tracker::Op& op, Stream
       next_replay_ = action.subject + 1;
     }
   }
+  if (const auto ended = end_stand_ins(); !ended) return ended;
   // Memory that came free since an earlier op goes to prefetches first.
   if (const auto fetched = fetch_pending(op.operands, lock); !fetched) return fetched;
   return admit(position, op.operands, lock);
@@ -376,9 +377,10 @@ Status Executor::evict(std::uint32_t map) {
   return Done{};
 }
 
-bool Executor::can_be_made_again(const ScriptMap& map) const {
+bool Executor::can_be_made_again(const ScriptMap& map) {
   return !map.chain.empty() && std::all_of(map.chain.begin(), map.chain.end(), [&](std::uint32_t index) {
-    return index >= next_replay_ && kept_.contains(script_->replays()[index].position);
+    return index >= next_replay_ && kept_.contains(script_->replays()[index].position) &&
+           !makes_early_of_refused(index);
   });
 }
 

@@ -137,6 +137,7 @@ class Executor {
     Range* range = nullptr;
     AllocationId allocation{};
     bool dropped = false;
+    bool remade = false;  // was dropped, and is back
   };
   // A call of this iteration that will be replayed.
   struct Kept {
@@ -192,7 +193,7 @@ class Executor {
                     std::unique_lock<std::mutex>& lock);
   Status evict(std::uint32_t map);
   Status drop(std::uint32_t map);
-  bool can_be_made_again(const ScriptMap& map) const;
+  bool can_be_made_again(const ScriptMap& map);
   bool awaits_fetch(std::span<const tracker::Operand> operands) const;
   // Waits for memory only for what `awaited` names.
   Status fetch_pending(std::span<const tracker::Operand> awaited, std::unique_lock<std::mutex>& lock);
@@ -203,9 +204,13 @@ class Executor {
 
   // executor_replay.cpp
   bool serves_dropped(const ScriptReplay& replay) const;
+  bool restored_again_later(std::uint32_t index, std::uint32_t map) const;
+  bool is_spared(const ReplayPlace& place);
+  Result<Range*> memory_for(const ReplayPlace& place);
   Status replay(std::uint32_t index, StreamHandle stream, std::unique_lock<std::mutex>& lock);
-  Result<Address> slot_address(std::uint32_t slot);
+  Result<Range*> slot_memory(std::uint32_t slot);
   Status end_slots(const ScriptReplay& replay);
+  Status end_stand_ins();
   Status end_all_slots();
   Result<Range*> open_slot(std::uint64_t bytes);
   Status close_slot(Range& range);
@@ -227,6 +232,7 @@ class Executor {
   void refuse(std::uint32_t map);
   bool refused(std::uint32_t map);
   bool leaves_alone(const ScriptReplay& step);
+  bool makes_early_of_refused(std::uint32_t index);
   void fetch_refused(const ScriptReplay& step);
 
   Parts parts_;
@@ -248,10 +254,11 @@ class Executor {
   std::uint32_t next_replay_ = 0;
   std::size_t dropped_ = 0;  // maps
   std::vector<Bound> maps_;
-  std::map<std::int32_t, Kept> kept_;  // by position
-  std::deque<std::uint32_t> pending_;  // maps whose prefetch waits for memory, in the plan's order
-  std::vector<Range*> slot_ranges_;    // by slot, where it exists now
-  Range* small_slots_ = nullptr;       // memory for small slots; stays
+  std::map<std::int32_t, Kept> kept_;          // by position
+  std::deque<std::uint32_t> pending_;          // maps whose prefetch waits for memory, in the plan's order
+  std::vector<Range*> slot_ranges_;            // by slot, where it exists now
+  Range* small_slots_ = nullptr;               // memory for small slots; stays
+  std::map<std::uint32_t, Range*> stand_ins_;  // by spared map, as long as the replays before one op run
 
   std::vector<ChunkUse> uses_;  // reused storage
   std::vector<tracker::Operand> moved_;

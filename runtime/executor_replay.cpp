@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/log.h"
 #include "runtime/executor.h"
 
 namespace pooch::runtime {
@@ -11,9 +12,40 @@ bool Executor::serves_dropped(const ScriptReplay& replay) const {
                      [&](std::uint32_t map) { return maps_[map].dropped; });
 }
 
+// Does a replay behind this one write into the map as well? Then this one leaves an early version there.
+bool Executor::restored_again_later(std::uint32_t index, std::uint32_t map) const {
+  const auto& chain = script_->maps()[map].chain;
+  return std::any_of(chain.begin(), chain.end(), [&](std::uint32_t later) {
+    const auto& restores = script_->replays()[later].restores;
+    return later > index && std::find(restores.begin(), restores.end(), map) != restores.end();
+  });
+}
+
+// The plan takes the operand's map for dropped, and it holds what the program's ops are going to read: a call
+// that makes it was not kept, somebody was using it, or the plan was left before. Replays for other maps pass
+// through it all the same.
+bool Executor::is_spared(const ReplayPlace& place) {
+  if (place.kind != ReplayPlace::Kind::original || place.map == ReplayPlace::no_map) return false;
+  const Bound& bound = maps_[place.map];
+  return !bound.dropped && !bound.remade && !refused(place.map);
+}
+
+// nullptr: the operand lies where it was.
+Result<Range*> Executor::memory_for(const ReplayPlace& place) {
+  if (place.kind == ReplayPlace::Kind::temporary) return slot_memory(place.slot);
+  if (!is_spared(place)) return nullptr;
+  Range*& range = stand_ins_[place.map];
+  if (range == nullptr) {
+    const auto opened = open_slot(script_->life(script_->maps()[place.map].buffer).bytes);
+    if (!opened) return opened.error();
+    range = *opened;
+  }
+  return range;
+}
+
 // Temporary memory comes and goes in the same order in every iteration, so its addresses repeat and mostly
 // are mapped still.
-Result<Address> Executor::slot_address(std::uint32_t slot) {
+Result<Range*> Executor::slot_memory(std::uint32_t slot) {
   const ReplaySlot& wanted = script_->slots()[slot];
   Range*& range = wanted.small ? small_slots_ : slot_ranges_[slot];
   if (wanted.small && range != nullptr && range->bytes < script_->small_bytes()) range = nullptr;  // outgrown
@@ -23,7 +55,7 @@ Result<Address> Executor::slot_address(std::uint32_t slot) {
     if (!opened) return opened.error();
     range = *opened;
   }
-  return range->base + (wanted.small ? wanted.offset : 0);
+  return range;
 }
 
 Result<Range*> Executor::open_slot(std::uint64_t bytes) {
@@ -59,6 +91,15 @@ Status Executor::end_all_slots() {
   for (Range*& open : slot_ranges_)
     if (Range* const range = std::exchange(open, nullptr); range != nullptr)
       if (const auto closed = close_slot(*range); !closed) return closed;
+  return end_stand_ins();
+}
+
+Status Executor::end_stand_ins() {
+  while (!stand_ins_.empty()) {
+    Range* const range = stand_ins_.extract(stand_ins_.begin()).mapped();
+    if (range == nullptr) continue;
+    if (const auto closed = close_slot(*range); !closed) return closed;
+  }
   return Done{};
 }
 
@@ -70,19 +111,24 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lo
     return end_slots(step);
   }
   const Kept& kept = found->second;
+  // A layout has no place for what stands in for a map.
+  if (alias_.built() && std::any_of(step.operands.begin(), step.operands.end(),
+                                    [this](const ReplayPlace& place) { return is_spared(place); })) {
+    log::info("alias mode ends at a replay of op {}", step.position);
+    if (const auto apart = dismantle(lock); !apart) return apart;
+    if (script_ != script) return Done{};  // another thread's op was its last
+  }
   moved_ = kept.operands;
   for (std::size_t o = 0; o < moved_.size(); ++o) {
     const ReplayPlace& place = step.operands[o];
-    if (place.kind == ReplayPlace::Kind::original) continue;
-    const auto address = slot_address(place.slot);
-    if (!address) return address.error();
-    const ReplaySlot& slot = script_->slots()[place.slot];
-    Range* const range = slot.small ? small_slots_ : slot_ranges_[place.slot];
+    const auto range = memory_for(place);
+    if (!range) return range.error();
+    if (*range == nullptr) continue;
+    moved_[o].base = (*range)->base;
     // Offsets within a small operand's buffer are kept as well.
-    moved_[o].base = range->base;
-    moved_[o].offset += slot.small ? slot.offset : 0;
+    if (*range == small_slots_) moved_[o].offset += script->slots()[place.slot].offset;
     moved_[o].managed = true;
-    moved_[o].backing = range;
+    moved_[o].backing = *range;
   }
   if (awaits_fetch(moved_))
     if (const auto fetched = fetch_pending(moved_, lock); !fetched) return fetched;
@@ -125,13 +171,9 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lo
 Status Executor::settle_restored(std::uint32_t index) {
   for (const std::uint32_t map : script_->replays()[index].restores) {
     if (!maps_[map].dropped) continue;
-    const auto& chain = script_->maps()[map].chain;
-    const bool more = std::any_of(chain.begin(), chain.end(), [&](std::uint32_t later) {
-      const auto& restores = script_->replays()[later].restores;
-      return later > index && std::find(restores.begin(), restores.end(), map) != restores.end();
-    });
-    if (more) continue;
+    if (restored_again_later(index, map)) continue;
     maps_[map].dropped = false;
+    maps_[map].remade = true;
     --dropped_;
     const Kept& kept = kept_.at(script_->replays()[index].position);
     if (const auto noted = parts_.verification.restored(map, kept.function); !noted) return noted;

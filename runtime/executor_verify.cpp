@@ -144,6 +144,14 @@ bool Executor::leaves_alone(const ScriptReplay& step) {
                      [&](std::uint32_t map) { return !maps_[map].dropped && refused(map); });
 }
 
+// The map is there in its last version alone: what is made from an earlier one cannot be had without the
+// replay that is left out.
+bool Executor::makes_early_of_refused(std::uint32_t index) {
+  const auto& restores = script_->replays()[index].restores;
+  return std::any_of(restores.begin(), restores.end(),
+                     [&](std::uint32_t map) { return refused(map) && restored_again_later(index, map); });
+}
+
 // Where the plan makes maps again, those that are swapped instead come back.
 void Executor::fetch_refused(const ScriptReplay& step) {
   for (const std::uint32_t map : step.restores)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "runtime/content.h"
 #include "runtime/memory_limits.h"
@@ -94,6 +95,9 @@ class ScriptCompiler {
     const auto found = plan_.before.find(p);
     if (found == plan_.before.end()) return Done{};
     content_.begin_chain(found->second);
+    returning_.clear();
+    for (std::uint32_t map = 0; map < script_.maps_.size(); ++map)
+      if (content_.returns(script_.maps_[map].buffer)) returning_.insert(map);
     for (const PlanAction& action : found->second) {
       std::uint32_t subject = 0;
       if (action.kind == PlanAction::Kind::replay) {
@@ -136,6 +140,7 @@ class ScriptCompiler {
       replay.operands.push_back(place(q, p, buffer, places));
       if (buffer == tracker::no_buffer || replay.operands.back().kind != ReplayPlace::Kind::original)
         continue;
+      if (returning_.contains(map_of_buffer_[buffer])) replay.operands.back().map = map_of_buffer_[buffer];
       const std::int32_t freed = phase_.buffers[buffer].until;
       if (freed != outside && freed <= p && phase_.buffers[buffer].from <= q)
         return wrong(fmt::format("the replay of op {} before op {} uses memory that is freed", q, p));
@@ -399,6 +404,7 @@ class ScriptCompiler {
   // By bytes: before which op the last buffer from an earlier iteration is freed.
   std::map<std::uint64_t, std::int32_t> last_of_size_;
   Content content_;
+  std::set<std::uint32_t> returning_;                        // maps that come back with the chain at hand
   std::map<std::uint32_t, ReplayPlace> made_;                // by version: made again by the chain at hand
   std::map<std::uint32_t, std::uint32_t> slot_of_buffer_;    // of that chain, the latest
   std::map<std::uint32_t, Content::Writes> writes_of_slot_;  // by that chain

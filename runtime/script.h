@@ -37,8 +37,13 @@ struct ReplayPlace {
     original,   // where it was when the program made the call
     temporary,  // in memory of pooch's own: `slot`
   };
+  static constexpr std::uint32_t no_map = ~std::uint32_t{0};
+
   Kind kind = Kind::original;
   std::uint32_t slot = 0;
+  // original: the map whose memory that is and that comes back with the replays before the same op; where it
+  // was not dropped, they use memory that stands in for it.
+  std::uint32_t map = no_map;
 
   friend bool operator==(const ReplayPlace&, const ReplayPlace&) = default;
 };

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -43,16 +46,18 @@ struct Rungs {
 };
 
 // A loop of eight maps. The first two are made by twins, calls of which nothing but their place tells which
-// is which.
-template <class Session>
+// is which. Ops write a word here and there of the maps, or the whole of a small part.
+template <class Session, bool small_parts = false>
 class Ladder : public Rungs {
  public:
+  static constexpr std::uint64_t touched = small_parts ? 4 * KiB : bytes;
+
   Ladder(OpenDevice& device, Session& session) : device_(device), session_(session) {
     for (Address& map : maps_) map = *session.allocate(bytes, StreamHandle::legacy);
     weights_ = *session.allocate(bytes, StreamHandle::legacy);
     sum_ = *session.allocate(bytes, StreamHandle::legacy);
-    call("fill", OpKind::set, {{weights_, bytes, Effect::overwrite}});
-    call("fill", OpKind::set, {{sum_, bytes, Effect::overwrite}});
+    call("fill", OpKind::set, {{weights_, touched, Effect::overwrite}});
+    call("fill", OpKind::set, {{sum_, touched, Effect::overwrite}});
   }
 
   // What comes next is in this stream, behind all that was.
@@ -66,27 +71,27 @@ class Ladder : public Rungs {
 
   void twin(int map) {
     call("twin", OpKind::conv_forward,
-         {{weights_, bytes, Effect::read}, {maps_[map], bytes, Effect::overwrite}});
+         {{weights_, touched, Effect::read}, {maps_[map], touched, Effect::overwrite}});
   }
   void cousin(int map) {
     call("cousin", OpKind::conv_forward,
-         {{weights_, bytes, Effect::read}, {maps_[map], bytes, Effect::overwrite}});
+         {{weights_, touched, Effect::read}, {maps_[map], touched, Effect::overwrite}});
   }
   void forward(int map) {
     call("forward", OpKind::conv_forward,
-         {{maps_[map - 1], bytes, Effect::read},
-          {maps_[map - 2], bytes, Effect::read},
-          {maps_[map], bytes, Effect::overwrite}});
+         {{maps_[map - 1], touched, Effect::read},
+          {maps_[map - 2], touched, Effect::read},
+          {maps_[map], touched, Effect::overwrite}});
   }
   void forward() {
     for (int map = 2; map < maps; ++map) forward(map);
   }
   void backward(int map) {
     call("backward", OpKind::conv_backward_filter,
-         {{maps_[map], bytes, Effect::read}, {sum_, bytes, Effect::read_write}});
+         {{maps_[map], touched, Effect::read}, {sum_, touched, Effect::read_write}});
   }
   void update() {
-    call("update", OpKind::blas, {{sum_, bytes, Effect::read}, {weights_, bytes, Effect::read_write}});
+    call("update", OpKind::blas, {{sum_, touched, Effect::read}, {weights_, touched, Effect::read_write}});
   }
   void rest() {
     forward();
@@ -100,7 +105,7 @@ class Ladder : public Rungs {
   }
   // A copy to the host. Others may work `meanwhile`.
   void look_at(int map, const std::function<void()>& meanwhile = {}) {
-    const Access whole{maps_[map], bytes, Effect::read};
+    const Access whole{maps_[map], touched, Effect::read};
     const auto copy = [&] {
       if (meanwhile) meanwhile();
       return 0;
@@ -111,10 +116,10 @@ class Ladder : public Rungs {
   }
   // A copy from the host.
   void send(Address to, StreamHandle stream) {
-    call("send", OpKind::copy_in, {{to, bytes, Effect::overwrite}}, stream);
+    call("send", OpKind::copy_in, {{to, touched, Effect::overwrite}}, stream);
   }
   std::uint64_t result() {
-    const Access whole{weights_, bytes, Effect::read};
+    const Access whole{weights_, touched, Effect::read};
     std::uint64_t found = 0;
     const auto copy = [&] {
       device_.drain();
@@ -126,27 +131,11 @@ class Ladder : public Rungs {
     return found;
   }
 
- private:
-  static constexpr std::uint64_t words = bytes / MiB;
+ protected:
+  static constexpr std::uint64_t words = small_parts ? touched / sizeof(std::uint64_t) : bytes / MiB;
 
-  class Again : public Replay {
-   public:
-    explicit Again(std::function<void(std::span<const Address>, StreamHandle)> work)
-        : work_(std::move(work)) {}
-    Status run(std::span<const Address> operands, StreamHandle stream) override {
-      work_(operands, stream);
-      return Done{};
-    }
-
-   private:
-    std::function<void(std::span<const Address>, StreamHandle)> work_;
-  };
-
-  std::uint64_t* word(Address at, std::uint64_t i) {
-    return reinterpret_cast<std::uint64_t*>(device_.translate(at + i * MiB, sizeof(std::uint64_t)));
-  }
-  // The last operand is computed from all that are read.
-  void call(std::string_view function, OpKind kind, std::vector<Access> accesses,
+  // The last operand is computed from all that are read. `keeps`: the call can be made again.
+  void call(std::string_view function, OpKind kind, std::vector<Access> accesses, bool keeps,
             std::optional<StreamHandle> other = {}) {
     const StreamHandle stream = other.value_or(stream_);
     const bool adds = accesses.back().effect == Effect::read_write;
@@ -160,10 +149,14 @@ class Ladder : public Rungs {
         }
       });
     };
-    const auto keep = [&]() -> std::unique_ptr<Replay> { return std::make_unique<Again>(work); };
-    const FunctionRef<std::unique_ptr<Replay>()> keeps = keep;
+    const auto again = [this, work](std::span<const Address> at, StreamHandle in) {
+      work(at, in);
+      if (spoils_) spoils_(at.back(), in);
+    };
+    const auto keep = [&]() -> std::unique_ptr<Replay> { return std::make_unique<Again>(again); };
+    const FunctionRef<std::unique_ptr<Replay>()> kept = keep;
     Call made{function, kind, stream, accesses};
-    if (!adds) made.keep = &keeps;
+    if (keeps) made.keep = &kept;
     std::vector<Address> at;
     for (const Access& access : accesses) at.push_back(access.address);
     const auto launch = [&] {
@@ -172,6 +165,34 @@ class Ladder : public Rungs {
     };
     EXPECT_EQ(session_.submit(made, launch, 2), 0);
   }
+  void call(std::string_view function, OpKind kind, std::vector<Access> accesses,
+            std::optional<StreamHandle> other = {}) {
+    const bool adds = accesses.back().effect == Effect::read_write;
+    call(function, kind, std::move(accesses), !adds, other);
+  }
+  Address map(int number) const { return maps_[number]; }
+  Address weights() const { return weights_; }
+  OpenDevice& device() { return device_; }
+  std::uint64_t* word(Address at, std::uint64_t i) {
+    return reinterpret_cast<std::uint64_t*>(
+        device_.translate(at + i * (touched / words), sizeof(std::uint64_t)));
+  }
+  // Behind each replay, with where its last operand lay.
+  std::function<void(Address, StreamHandle)> spoils_;
+
+ private:
+  class Again : public Replay {
+   public:
+    explicit Again(std::function<void(std::span<const Address>, StreamHandle)> work)
+        : work_(std::move(work)) {}
+    Status run(std::span<const Address> operands, StreamHandle stream) override {
+      work_(operands, stream);
+      return Done{};
+    }
+
+   private:
+    std::function<void(std::span<const Address>, StreamHandle)> work_;
+  };
 
   OpenDevice& device_;
   Session& session_;
@@ -180,54 +201,57 @@ class Ladder : public Rungs {
   StreamHandle stream_ = StreamHandle::legacy;
 };
 
-// A plan that drops what the twins made, and makes it again.
-inline Plan drop_twins(const PhaseProfile& phase) {
+// The map that the op at this position makes, as a plan names it.
+inline PlanMap planned_map(const PhaseProfile& phase, std::uint32_t number, std::int32_t position,
+                           MapClass of, std::vector<std::int32_t> by) {
+  PlanMap map;
+  map.map = number;
+  map.name = "map " + std::to_string(number);
+  map.bytes = Rungs::bytes;
+  map.of = of;
+  map.moved = of == MapClass::swap ? Rungs::bytes : 0;
+  map.by = std::move(by);
+  for (const ProfileVersion& version : phase.versions)
+    if (version.producer == position) map.buffer = version.buffer;
+  return map;
+}
+
+inline Plan empty_plan(const PhaseProfile& phase) {
   Plan plan;
   plan.phase = phase.id;
   plan.structure = structure_of(phase);
   plan.device = "lazy";
   plan.policy = "test";
   plan.backing = Backing::remap;
+  return plan;
+}
+
+// A plan that drops what the twins made, and makes it again.
+inline Plan drop_twins(const PhaseProfile& phase) {
+  Plan plan = empty_plan(phase);
   for (std::uint32_t map = 0; map < 2; ++map) {
     const auto position = static_cast<std::int32_t>(map);
-    PlanMap dropped{map,
-                    "map " + std::to_string(map),
-                    0,
-                    Rungs::bytes,
-                    MapClass::recompute,
-                    0,
-                    {position},
-                    "",
-                    0,
-                    MapClass::keep,
-                    {}};
-    for (const ProfileVersion& version : phase.versions)
-      if (version.producer == position) dropped.buffer = version.buffer;
-    plan.maps.push_back(std::move(dropped));
+    plan.maps.push_back(planned_map(phase, map, position, MapClass::recompute, {position}));
     plan.after[position + 2].push_back({PlanAction::Kind::drop, map});
     plan.before[2 * Rungs::maps - 2].push_back({PlanAction::Kind::replay, 1 - map});
   }
   return plan;
 }
 
+// For a session to find while this exists.
+struct PlanFile {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("ladder-" + std::to_string(getpid()) + ".json");
+
+  explicit PlanFile(const Plan& plan) { std::ofstream(path) << to_json(plan); }
+  ~PlanFile() { std::filesystem::remove(path); }
+};
+
 // The plan also moves the fifth and the sixth map out and in.
 inline Plan swap_two(Plan plan, const PhaseProfile& phase) {
   for (std::uint32_t map = 4; map < 6; ++map) {
     const auto position = static_cast<std::int32_t>(map);
-    PlanMap swapped{map,
-                    "map " + std::to_string(map),
-                    0,
-                    Rungs::bytes,
-                    MapClass::swap,
-                    Rungs::bytes,
-                    {},
-                    "",
-                    0,
-                    MapClass::keep,
-                    {}};
-    for (const ProfileVersion& version : phase.versions)
-      if (version.producer == position) swapped.buffer = version.buffer;
-    plan.maps.push_back(std::move(swapped));
+    plan.maps.push_back(planned_map(phase, map, position, MapClass::swap, {}));
     plan.after[position + 2].push_back({PlanAction::Kind::evict, map});
     plan.before[2 * Rungs::maps - 2 - position].push_back({PlanAction::Kind::prefetch, map});
   }

@@ -1,12 +1,9 @@
 // Threads that meet in one session while one of them waits: what a plan did for one's op must not serve
 // another's.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <future>
 #include <memory>
 #include <optional>
@@ -25,6 +22,7 @@ namespace pooch::runtime {
 namespace {
 
 using test::OpenDevice;
+using test::PlanFile;
 using Ladder = test::Ladder<Session>;
 
 // Starts the work in another thread when the device is first waited for, and lets it go on for a while.
@@ -72,14 +70,6 @@ TEST(SessionThreads, OpsAreTimedWhileACopyBlocksAnotherThread) {
   ASSERT_EQ(profile.phases.size(), 1u);
   EXPECT_EQ(profile.phases[0].measured, 3u);
 }
-
-struct PlanFile {
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("threads-" + std::to_string(getpid()) + ".json");
-
-  explicit PlanFile(const Plan& plan) { std::ofstream(path) << to_json(plan); }
-  ~PlanFile() { std::filesystem::remove(path); }
-};
 
 // Made by a session that has all the memory.
 struct InCore {
