@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   }
   const std::string folder = argv[1];
   bool good = write(folder + "/empty.json", Profile{}) && write(folder + "/unusual.json", unusual());
-  for (const auto& [ops, seed] : {std::pair{0, 1}, {1, 1}, {12, 3}, {12, 4}, {30, 2}, {60, 3}})
+  for (const auto& [ops, seed] : {std::pair{0, 1}, {1, 1}, {12, 3}, {12, 4}, {24, 1}, {30, 2}, {60, 3}})
     good =
         good && write(fmt::format("{}/ops{}-seed{}.json", folder, ops, seed),
                       test::random_profile(static_cast<std::size_t>(ops), static_cast<std::uint64_t>(seed)));

@@ -19,7 +19,7 @@ runtime::KnownPhase known_phase(const PhaseProfile& phase) {
 }
 
 Profile planned_profile() {
-  return random_profile(36, 2);
+  return random_profile(24, 1);
 }
 
 }  // namespace pooch::test

@@ -8,7 +8,7 @@ namespace pooch::test {
 
 // One operand for each buffer that an op touches.
 runtime::KnownPhase known_phase(const PhaseProfile& phase);
-// Of the plans in fuzz/corpus/plan.
+// Of the plans in fuzz/corpus/plan: some maps are kept, some swapped, some made again.
 Profile planned_profile();
 
 }  // namespace pooch::test
