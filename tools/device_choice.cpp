@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <limits>
 #include <vector>
 
 #include "core/bytes.h"
+#include "core/json_cursor.h"
+#include "text_file.h"
 
 namespace pooch::tools {
 namespace {
@@ -52,14 +53,36 @@ std::string SoftDevice::to_string() const {
   return text;
 }
 
-Result<std::uint64_t> model_host_bytes(const SoftDevice& device,
-                                       const std::filesystem::path& softgpu_folder) {
+Result<ModelMachine> read_model(const SoftDevice& device, const std::filesystem::path& softgpu_folder) {
   const auto path = softgpu_folder / "models" / (device.model + ".json");
-  std::ifstream in(path);
-  const auto model = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (model.is_object() && model.contains("host_bytes") && model["host_bytes"].is_number_unsigned())
-    return model["host_bytes"].get<std::uint64_t>();
-  return Error{ErrorCode::invalid_argument, fmt::format("{}: no host_bytes", path.string())};
+  const auto wrong = [&](const std::string& why) {
+    return Error{ErrorCode::invalid_argument, fmt::format("{}: {}", path.string(), why)};
+  };
+  const auto text = read_text(path.string());
+  if (!text) return wrong(text.error().message);
+  std::optional<std::uint64_t> host_bytes;
+  std::optional<double> to_device, to_host;
+  JsonCursor in(*text);
+  in.members([&](std::string_view key) {
+    if (key == "host_bytes") {
+      in.whole(host_bytes.emplace(), std::numeric_limits<std::uint64_t>::max());
+    } else if (key == "link") {
+      in.members([&](std::string_view way) {
+        auto* const rate = way == "to_device" ? &to_device : way == "to_host" ? &to_host : nullptr;
+        if (rate == nullptr) return in.skip();
+        rate->emplace(in.real(std::numeric_limits<double>::max()));
+      });
+    } else {
+      in.skip();
+    }
+  });
+  in.finish();
+  if (!in.good()) return wrong(in.error());
+  for (const auto& [there, key] : {std::pair(host_bytes.has_value(), "/host_bytes"),
+                                   {to_device.has_value(), "/link/to_device"},
+                                   {to_host.has_value(), "/link/to_host"}})
+    if (!there) return wrong(fmt::format("{} is missing", key));
+  return ModelMachine{*host_bytes, *to_device, *to_host};
 }
 
 void use_soft_device(const SoftDevice& device, const std::filesystem::path& softgpu_folder,
@@ -73,9 +96,9 @@ Result<std::optional<SoftDevice>> parse_device(std::string_view text,
                                                const std::filesystem::path& softgpu_folder) {
   if (text == "real") return std::optional<SoftDevice>{};
   if (!text.starts_with(prefix)) {
-    return bad_device(
-        text,
-        "accepted are real and soft:MODEL[:compute|timing][:memory=SIZE][:devices=N][:host_handles=on|off]");
+    return bad_device(text,
+                      "accepted are real and "
+                      "soft:MODEL[:compute|timing][:memory=SIZE][:devices=N][:host_handles=on|off]");
   }
   const std::vector<std::string_view> parts = split(text.substr(prefix.size()));
   SoftDevice device;

@@ -23,9 +23,13 @@ struct SoftDevice {
   std::string to_string() const;
 };
 
-// Host memory of the model's machine, in bytes: what a timing run may page-lock, since it touches none of it.
-// Error: invalid_argument, the file that cannot be read.
-Result<std::uint64_t> model_host_bytes(const SoftDevice& device, const std::filesystem::path& softgpu_folder);
+// What the tools ask of the model's machine.
+struct ModelMachine {
+  std::uint64_t host_bytes = 0;       // what a timing run may page-lock, since it touches none of it
+  double to_device = 0, to_host = 0;  // bytes per second of the link
+};
+// Error: invalid_argument, the file, and what is wrong with it.
+Result<ModelMachine> read_model(const SoftDevice& device, const std::filesystem::path& softgpu_folder);
 
 // Makes programs find the software GPU in `softgpu_folder`: by LD_LIBRARY_PATH, and by LD_PRELOAD those of
 // its libraries that a program may bring itself, as PyTorch's wheels do: their DT_RPATH goes before
@@ -34,8 +38,8 @@ void use_soft_device(const SoftDevice& device, const std::filesystem::path& soft
                      Environment& environment);
 
 // "real" gives nothing. Otherwise
-// "soft:MODEL[:compute|timing][:memory=SIZE][:devices=N][:host_handles=on|off]", where `softgpu_folder` has
-// models/MODEL.json. Errors: invalid_argument, "'text': " and what is accepted.
+// "soft:MODEL[:compute|timing][:memory=SIZE][:devices=N][:host_handles=on|off]", where `softgpu_folder`
+// has models/MODEL.json. Errors: invalid_argument, "'text': " and what is accepted.
 Result<std::optional<SoftDevice>> parse_device(std::string_view text,
                                                const std::filesystem::path& softgpu_folder);
 

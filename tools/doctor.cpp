@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "child.h"
 #include "core/config.h"
@@ -63,12 +63,12 @@ Findings run_probe(Environment environment, bool software_device, bool preloaded
     environment.set(variable, "");
   const std::string self = fs::read_symlink("/proc/self/exe", error).string();
   const auto end = run_child({self, "doctor", "--probe", file}, environment.entries());
-  std::ifstream in(file);
-  const auto answers = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
   if (!end) return failed(end.error().message);
-  if (!answers.is_object())
-    return failed(fmt::format("a child with libpooch.so ended with {}", end->exit_code()));
-  Findings all = judge_probe(answers, software_device, preloaded);
+  const auto text = read_text(file);
+  if (!text) return failed(fmt::format("a child with libpooch.so ended with {}", end->exit_code()));
+  const auto answers = answers_from_json(*text);
+  if (!answers) return failed("what a child with libpooch.so answered: " + answers.error().message);
+  Findings all = judge_probe(*answers, software_device, preloaded);
   if (end->exit_code() != 0)
     all.push_back(
         failed(fmt::format("a child that called the driver ended with {}", end->exit_code())).front());

@@ -68,9 +68,9 @@ std::optional<Refusal> host_memory_of_model(const SoftDevice& device, const Inst
                                             Environment& environment) {
   const std::string* chosen = environment.find("POOCH_HOST_MEMORY");
   if (device.mode != "timing" || (chosen != nullptr && !chosen->empty())) return {};
-  const auto bytes = model_host_bytes(device, install.softgpu_folder);
-  if (!bytes) return Refusal{exit_failed, bytes.error().message};
-  environment.set("POOCH_HOST_MEMORY", std::to_string(*bytes / 5 * 4));
+  const auto machine = read_model(device, install.softgpu_folder);
+  if (!machine) return Refusal{exit_failed, machine.error().message};
+  environment.set("POOCH_HOST_MEMORY", std::to_string(machine->host_bytes / 5 * 4));
   return {};
 }
 

@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "core/profile.h"
 #include "device_choice.h"
@@ -36,22 +33,6 @@ struct Failure {
 int complain(const Failure& failure) {
   if (!failure.message.empty()) say("pooch: error: simulate: {}\n", failure.message);
   return failure.code;
-}
-
-// The last line that is a JSON object with a batch. A command that trains several networks says nothing about
-// the main phase with it.
-std::optional<std::uint64_t> batch_of(const std::string& output) {
-  std::optional<std::uint64_t> batch;
-  for (std::size_t from = 0; from < output.size();) {
-    const std::size_t end = std::min(output.find('\n', from), output.size());
-    const auto line = nlohmann::json::parse(output.begin() + static_cast<std::ptrdiff_t>(from),
-                                            output.begin() + static_cast<std::ptrdiff_t>(end), nullptr,
-                                            /*allow_exceptions=*/false);
-    from = end + 1;
-    if (!line.is_object() || !line.contains("batch") || line.contains("alternate")) continue;
-    if (line["batch"].is_number_unsigned() && line["batch"] > 0) batch = line["batch"].get<std::uint64_t>();
-  }
-  return batch;
 }
 
 struct Watched {
@@ -125,17 +106,10 @@ Status link_rates(const SoftDevice& device, const fs::path& softgpu_folder, Simu
       if (sample.to_device == to_device) return true;
     return false;
   };
-  const fs::path path = softgpu_folder / "models" / (device.model + ".json");
-  std::ifstream in(path);
-  const auto model = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  for (const auto& [key, to_device, rate] :
-       {std::tuple("to_device", true, &input.link_in), std::tuple("to_host", false, &input.link_out)}) {
-    if (measured(to_device)) continue;
-    const auto pointer = nlohmann::json::json_pointer(std::string("/link/") + key);
-    if (!model.is_object() || !model.contains(pointer) || !model[pointer].is_number())
-      return Error{ErrorCode::invalid_argument, fmt::format("{}: no link.{}", path.string(), key)};
-    *rate = model[pointer].get<double>();
-  }
+  const auto machine = read_model(device, softgpu_folder);
+  if (!machine) return machine.error();
+  if (!measured(true)) input.link_in = machine->to_device;
+  if (!measured(false)) input.link_out = machine->to_host;
   return Done{};
 }
 

@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 
+#include "core/json_cursor.h"
 #include "text_file.h"
 
 namespace pooch::tools {
@@ -54,7 +57,33 @@ class Setting {
   const Variables variables_;
 };
 
+// Nothing where the line is no JSON object with a batch above 0.
+std::optional<std::uint64_t> batch_in(std::string_view line) {
+  std::uint64_t batch = 0;
+  bool alternates = false;
+  JsonCursor in(line);
+  in.members([&](std::string_view key) {
+    alternates |= key == "alternate";
+    if (key == "batch")
+      in.whole(batch, std::numeric_limits<std::uint64_t>::max());
+    else
+      in.skip();
+  });
+  in.finish();
+  return in.good() && !alternates && batch > 0 ? std::optional(batch) : std::nullopt;
+}
+
 }  // namespace
+
+std::optional<std::uint64_t> batch_of(std::string_view output) {
+  std::optional<std::uint64_t> batch;
+  while (!output.empty()) {
+    const std::string_view line = output.substr(0, output.find('\n'));
+    output.remove_prefix(std::min(line.size() + 1, output.size()));
+    if (const auto found = batch_in(line)) batch = found;
+  }
+  return batch;
+}
 
 void forget_settings_of_runs() {
   for (const char* name :

@@ -1,8 +1,11 @@
 // One run of the command that `pooch simulate` looks at, with all that it leaves kept in a folder.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,5 +24,9 @@ void forget_settings_of_runs();
 // shown on stderr where it failed, as the reason may be there; profile.json is in `folder` where there is
 // one. Returns the command's code. Error: internal, the output cannot be kept.
 Result<int> run_into(const std::filesystem::path& folder, const RunOptions& run, Variables variables);
+
+// Images per pass, of the last line of a command's output that is a JSON object with a `batch`. A command
+// that trains several networks (`alternate`) says nothing about the main phase with it.
+std::optional<std::uint64_t> batch_of(std::string_view output);
 
 }  // namespace pooch::tools

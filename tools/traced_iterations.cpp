@@ -1,14 +1,46 @@
 #include "traced_iterations.h"
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <limits>
 #include <optional>
+
+#include "core/json_cursor.h"
+#include "text_file.h"
 
 namespace pooch::tools {
 namespace {
 
-using Json = nlohmann::json;
+// What matters of an event.
+struct Event {
+  std::string kind, name, row_name, mode;
+  std::uint64_t row = 0;
+  double at_us = 0;
+};
+
+void read(JsonCursor& in, Event& event) {
+  in.members([&](std::string_view key) {
+    if (key == "ph") {
+      in.text(event.kind);
+    } else if (key == "name") {
+      in.text(event.name);
+    } else if (key == "ts") {
+      event.at_us = in.real(std::numeric_limits<double>::max());
+    } else if (key == "tid") {
+      in.whole(event.row, std::numeric_limits<std::uint64_t>::max());
+    } else if (key == "args") {
+      in.members([&](std::string_view argument) {
+        if (argument == "name")
+          in.text(event.row_name);
+        else if (argument == "mode")
+          in.text(event.mode);
+        else
+          in.skip();
+      });
+    } else {
+      in.skip();
+    }
+  });
+}
 
 // What matters of the events, which may be a million.
 struct Marks {
@@ -17,46 +49,37 @@ struct Marks {
     std::string phase;
     bool planned;
   };
-  std::optional<double> row;      // of the iterations
-  std::vector<Begin> iterations;  // in order
+  std::optional<std::uint64_t> row;  // of the iterations
+  std::vector<Begin> iterations;     // in order
 
-  void note(const Json& event);
+  void note(const Event& event) {
+    if (event.kind == "M" && event.name == "thread_name" && event.row_name == "iterations")
+      row = event.row;
+    else if (event.kind == "X" && event.row == row)
+      iterations.push_back({event.at_us, event.name, event.mode == "plan"});
+  }
 };
-
-// Empty, or `otherwise`, where it is not there or of another type.
-std::string text_of(const Json& object, const char* key) {
-  return object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
-}
-double number_of(const Json& object, const char* key, double otherwise) {
-  return object.contains(key) && object[key].is_number() ? object[key].get<double>() : otherwise;
-}
-
-void Marks::note(const Json& event) {
-  const std::string kind = text_of(event, "ph"), name = text_of(event, "name");
-  const Json& arguments = event.contains("args") ? event["args"] : Json::object();
-  const double at_us = number_of(event, "ts", 0);
-  const double in_row = number_of(event, "tid", -1);
-  if (kind == "M" && name == "thread_name" && text_of(arguments, "name") == "iterations")
-    row = in_row;
-  else if (kind == "X" && in_row == row)
-    iterations.push_back({at_us, name, text_of(arguments, "mode") == "plan"});
-}
 
 }  // namespace
 
 Result<std::vector<TracedIteration>> traced_iterations(const std::string& path, const std::string& phase) {
-  std::ifstream in(path);
-  if (!in) return Error{ErrorCode::invalid_argument, "it cannot be opened"};
+  const auto text = read_text(path);
+  if (!text) return text.error();
   Marks marks;
-  // Events are noted as they come and not kept.
-  const auto drop_events = [&](int depth, Json::parse_event_t part, Json& parsed) {
-    constexpr int event_depth = 2;
-    if (depth != event_depth || part != Json::parse_event_t::object_end) return true;
-    marks.note(parsed);
-    return false;
-  };
-  if (Json::parse(in, drop_events, /*allow_exceptions=*/false).is_discarded())
-    return Error{ErrorCode::invalid_argument, "it is no JSON"};
+  JsonCursor in(*text);
+  bool has_events = false;
+  in.members([&](std::string_view key) {
+    if (key != "traceEvents") return in.skip();
+    has_events = true;
+    in.array([&] {
+      Event event;
+      read(in, event);
+      if (in.good()) marks.note(event);
+    });
+  });
+  in.finish();
+  if (!in.good()) return Error{ErrorCode::invalid_argument, in.error()};
+  if (!has_events) return Error{ErrorCode::invalid_argument, "/traceEvents is missing"};
   std::vector<TracedIteration> found;
   for (std::size_t i = 0; i + 1 < marks.iterations.size(); ++i) {
     const auto& [from, name, planned] = marks.iterations[i];
