@@ -20,26 +20,28 @@ void Planning::note_order() {
   if (explained_) return;
   if (tracker_.iterations().where()) {
     unordered_ = 0;
-    threads_.clear();
+    ++ordered_;
     return;
   }
   threads_.insert(std::this_thread::get_id());
-  if (++unordered_ == long_enough) explain_disorder();
+  ++disordered_;
+  if (++unordered_ == long_enough) explain_disorder("the latest ", unordered_);
 }
 
-void Planning::explain_disorder() {
+void Planning::explain_disorder(std::string_view which, std::uint64_t ops) {
   explained_ = true;
   const std::string from =
       threads_.size() == 1
           ? ""
           : fmt::format("; {} threads make them, and a plan needs them in the same order each time",
                         threads_.size());
-  log::warn("no plan: the latest {} ops do not repeat themselves{}", unordered_, from);
+  log::warn("no plan: {}{} ops do not repeat themselves{}", which, ops, from);
 }
 
 void Planning::abandon() {
   // One thread's program may just be over before it repeats itself.
-  if (!explained_ && tracker_.iterations().phases() == 0 && threads_.size() > 1) explain_disorder();
+  // By chance a few of many threads' ops may have repeated themselves.
+  if (!explained_ && disordered_ > ordered_ && threads_.size() > 1) explain_disorder("", disordered_);
   source_->abandon();
 }
 

@@ -89,7 +89,7 @@ class Planning {
   static void give_up_alias(State& state);
   void renew(State& state, const std::string& id);
   static bool differs(const Basis& basis, const KnownPhase& known);
-  void explain_disorder();
+  void explain_disorder(std::string_view which, std::uint64_t ops);
 
   std::unique_ptr<PlanSource> source_;
   const bool wait_;
@@ -101,7 +101,8 @@ class Planning {
   std::map<tracker::PhaseIndex, State> states_;
   std::optional<tracker::StepIndex> acted_in_;  // the iteration that began there
   std::uint64_t unordered_ = 0;                 // latest ops that are part of no phase
-  std::set<std::thread::id> threads_;           // that launched them
+  std::uint64_t ordered_ = 0, disordered_ = 0;  // all ops: those that are, those that are not
+  std::set<std::thread::id> threads_;           // that launched the latter
   bool explained_ = false;
 };
 
