@@ -33,6 +33,20 @@ class Known(unittest.TestCase):
         self.assertNotIn("CUDA_ERROR_STREAM_CAPTURE", done.err)
         self.assertIn(verdict, faults.GOOD, done.err)
 
+    def test_a_capture_that_the_driver_does_not_name_is_not_let_through(self):
+        """What it touched could leave before the graph ran."""
+        verdict, done = self.struck("graphs", SOFTGPU_FAIL="cuStreamGetCaptureInfo_v2:1")
+        self.assertEqual(verdict, "same", done.err)
+        verdict, done = self.struck("graphs", "UNKNOWN+", SOFTGPU_FAIL="cuStreamGetCaptureInfo_v2:1+")
+        self.assertEqual(verdict, "clean", done.err)
+        self.assertIn("the driver does not say which capture it is part of", done.err)
+
+    def test_what_is_looked_at_for_addresses_is_ordered_behind_all_that_writes_it(self):
+        """Three of ten such runs were races: a launch whose kernel nothing is known of, and other threads' copies."""
+        for number in range(100, 170, 10):
+            verdict, done = self.struck("threads", "MALLOC+", ahead=faults.FAILING_MALLOC, FAULTS_MALLOC=f"{number}+")
+            self.assertIn(verdict, faults.GOOD, done.err)
+
     def test_a_question_that_fails_is_put_once_more(self):
         for number in (1, 5):
             verdict, done = self.struck("demand", SOFTGPU_FAIL=f"cuEventQuery:{number}")
