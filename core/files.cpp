@@ -200,13 +200,18 @@ Result<OutputFile> OutputFile::open(const std::string& path, const OutputOptions
     if (!file) return file.error();
     return OutputFile(*place, {}, *file);
   };
+  const Error not_replaced{ErrorCode::not_supported, "not a file that is replaced"};
   struct stat facts {};
   bool exists = false;
   if (!options.replaces) {
-    if (const int number = descriptor_named(*place); number >= 0) return directly(open_descriptor(number));
+    if (const int number = descriptor_named(*place); number >= 0) {
+      if (options.again) return not_replaced;
+      return directly(open_descriptor(number));
+    }
     exists = lstat(place->c_str(), &facts) == 0;
   }
   if (exists && S_ISDIR(facts.st_mode)) return file_error(EISDIR);
+  if (exists && !S_ISREG(facts.st_mode) && options.again) return not_replaced;
   if (exists && !S_ISREG(facts.st_mode)) return directly(open_in_place(*place, options, O_NOFOLLOW));
   if (is_new(*place)) sweep_drafts(*place);
   auto draft = make_draft(*place, options.mode);

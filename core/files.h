@@ -40,6 +40,7 @@ int write_all(int file, std::string_view text);
 struct OutputOptions {
   bool waits = false;     // for a pipe's reader; else one that nobody reads is an error
   bool replaces = false;  // whatever is there, be it a link or a pipe
+  bool again = false;     // it is written again later: not_supported where it could not be replaced then
   mode_t mode = 0666;     // of a new file, less the process's umask
 };
 

@@ -24,7 +24,7 @@ void say(std::string_view line) {
 // What was taken is not given back: this is for the way out.
 void* take(std::size_t bytes) {
   constexpr std::size_t unit = alignof(std::max_align_t);
-  if (bytes > reserve_bytes) return nullptr;
+  if (bytes > reserve_bytes || pooch::without_heap_reserve) return nullptr;
   const std::size_t rounded = (bytes + unit - 1) / unit * unit;
   const std::size_t at = taken.fetch_add(rounded);
   if (at == 0) say("pooch: warning: the host has no memory left; going on with a small reserve\n");

@@ -24,6 +24,7 @@
 #include "interpose/callsites.h"
 #include "interpose/context.h"
 #include "interpose/driver_api.h"
+#include "interpose/keeper.h"
 #include "interpose/libraries.h"
 #include "interpose/outside.h"
 #include "interpose/real_device.h"
@@ -104,10 +105,13 @@ void in_forked_child() {
   first_watch.store(nullptr);
 }
 
-void write_file(const char* what, const std::filesystem::path& to, const std::string& text) {
+void write_file(const char* what, const std::filesystem::path& to, const std::string& text,
+                const OutputOptions& options) {
   std::error_code error;
   std::filesystem::create_directories(to.parent_path(), error);
-  if (const Status written = write_whole(to, text); !written && !write_failed.exchange(true))
+  const Status written = write_whole(to, text, options);
+  if (written || written.error().code == ErrorCode::not_supported) return;
+  if (!write_failed.exchange(true))
     log::error("{}: cannot write {}: {}", what, to.string(), written.error().message);
 }
 
@@ -133,14 +137,22 @@ Summary summary_of(const Served& one) {
   return summary;
 }
 
-void write_report(const Served& one, const Summary& summary) {
+void write_report(const Served& one, const Summary& summary, const OutputOptions& options = {}) {
   if (one.report.empty()) return;
-  write_file("the summary", one.report / "summary.json", to_json(summary));
+  write_file("the summary", one.report / "summary.json", to_json(summary), options);
   if (config.load()->report_folder.empty()) return;
   Profile profile = one.session->profile();
   describe_sites(profile);
   describe_trials(profile);
-  write_file("POOCH_REPORT", one.report / "profile.json", to_json(profile));
+  write_file("POOCH_REPORT", one.report / "profile.json", to_json(profile), options);
+}
+
+// By a thread that must not call CUDA: times that a device still has are not in it.
+void write_so_far() {
+  for (const Served* const one : served()) {
+    if (keeping()) write_report(*one, summary_of(*one), {.again = true});
+    if (keeping()) one->session->write_trace_so_far([] { return keeping(); });
+  }
 }
 
 void report(const Served& one) {
@@ -156,6 +168,7 @@ void report(const Served& one) {
 
 void at_exit() {
   if (inert.load()) return;
+  stop_keeping();
   // The exiting thread may be any, and its own context may be gone already.
   const Scope scope;
   auto* const set_current = real_cuCtxSetCurrent.get(scope);
@@ -222,6 +235,7 @@ runtime::Session* open_on(CUdevice device, CUcontext context) {
       new Served{(*opened).release(), port, context, device,
                  shared ? *report_folder / fmt::format("device-{}", device) : *report_folder};
   served_count.store(number + 1, std::memory_order_release);
+  if (number == 0 && (!report_folder->empty() || !own.trace_file.empty())) start_keeping(write_so_far);
   if (number == 0) first_watch.store(&all_served[0]->session->passing(), std::memory_order_release);
   return all_served[number]->session;
 }

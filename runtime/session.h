@@ -164,6 +164,9 @@ class Session {
   void finish_profile();
   // The ops' sites and trials are as the calls gave them.
   Profile profile() const;
+  // Writes the timeline's file with what the device has told by now; it is asked nothing. Gives up once
+  // `wanted` says no. Where the file cannot be replaced at the end, nothing is written.
+  void write_trace_so_far(FunctionRef<bool()> wanted) const;
 
  private:
   struct Impl;

@@ -209,6 +209,7 @@ struct Session::Impl {
   Profiler profiler;
   std::optional<Planning> planning;
   std::unique_ptr<Trace> trace;
+  mutable std::atomic<bool> trace_failed{false};  // to be written; said
   Recorder recorder;
   std::uint64_t live_bytes = 0;                  // managed allocations, rounded to pages
   std::atomic<std::uint64_t> occupied_bytes{0};  // occupied(), for queries

@@ -5,6 +5,7 @@
 #include "cupti/link_probe.h"
 #include "runtime/host_wait.h"
 #include "runtime/session_impl.h"
+#include "runtime/trace_file.h"
 
 namespace pooch::runtime {
 
@@ -69,7 +70,7 @@ void Session::finish_profile() {
   if (idle && wants_link) s.probe_link(lock);
   s.recorder.finish();
   if (s.trace)
-    if (const auto written = s.trace->write(s.config.trace_file); !written)
+    if (const auto written = s.trace->write(s.config.trace_file); !written && !s.trace_failed.exchange(true))
       log::error("POOCH_TRACE: {}", written.error().message);
   if (s.planning) s.planning->abandon();
 }
@@ -89,6 +90,17 @@ Profile Session::Impl::make_profile(bool estimates) {
   for (PhaseProfile& phase : profile.phases)
     for (ProfileOp& op : phase.ops) op.site = op.trials = op.algorithm = 0;
   return profile;
+}
+
+void Session::write_trace_so_far(FunctionRef<bool()> wanted) const {
+  const Impl& s = *impl_;
+  if (!s.trace) return;
+  std::unique_lock lock(s.mutex);
+  TraceFile so_far(*s.trace);
+  lock.unlock();
+  const Status written = so_far.write(s.config.trace_file, {.again = true}, wanted);
+  if (!written && written.error().code != ErrorCode::not_supported && !s.trace_failed.exchange(true))
+    log::error("POOCH_TRACE: {}", written.error().message);
 }
 
 Profile Session::profile() const {

@@ -105,9 +105,7 @@ void Trace::collect(bool last) {
 Status Trace::write(const std::string& path) {
   collect(/*last=*/true);
   stopped_ = true;
-  Status written = TraceFile(*this).write(path);
-  if (written) return written;
-  return Error{ErrorCode::invalid_argument, fmt::format("{}: {}", path, written.error().message)};
+  return TraceFile(*this).write(path);
 }
 
 }  // namespace pooch::runtime

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <optional>
 
-#include "core/files.h"
 #include "runtime/json_text.h"
 
 namespace pooch::runtime {
@@ -41,7 +40,7 @@ std::uint32_t TraceFile::row_of(const Trace::Event& event) {
 // but a timer may be inexact, and a library may use streams of its own.
 void TraceFile::place_slices() {
   std::vector<Trace::Event*> slices;
-  for (Trace::Event& event : trace_.events_) {
+  for (Trace::Event& event : events_) {
     if (event.kind == Trace::Kind::slice && timed(event)) slices.push_back(&event);
   }
   std::stable_sort(slices.begin(), slices.end(),
@@ -56,7 +55,7 @@ void TraceFile::place_slices() {
 }
 
 void TraceFile::add_slices() {
-  for (const Trace::Event& event : trace_.events_) {
+  for (const Trace::Event& event : events_) {
     if (event.kind != Trace::Kind::slice || !timed(event)) continue;
     items_.push_back({Item::Kind::slice, row_of(event), event.name, event.position, event.start_us,
                       event.end_us, event.bytes});
@@ -66,7 +65,7 @@ void TraceFile::add_slices() {
 // A stream that was made to wait stands still from the end of its work before to the begin of what follows.
 void TraceFile::add_stalls() {
   std::map<std::uint16_t, double> idle_from;  // by stream
-  for (const Trace::Event& event : trace_.events_) {
+  for (const Trace::Event& event : events_) {
     if (event.kind != Trace::Kind::slice || !timed(event) || !computes(event.track)) continue;
     const auto [before, is_first] = idle_from.try_emplace(event.stream, event.end_us);
     if (!is_first && event.cause != 0 && event.start_us > before->second) {
@@ -83,7 +82,7 @@ void TraceFile::add_iterations() {
   const auto close = [&] {
     if (open && open->end_us >= open->at_us) items_.push_back(*open);
   };
-  for (const Trace::Event& event : trace_.events_) {
+  for (const Trace::Event& event : events_) {
     if (event.kind == Trace::Kind::iteration) {
       close();
       open = Item{Item::Kind::slice, row(Row::iterations, 0), event.name, -1, 0, -1};
@@ -98,7 +97,7 @@ void TraceFile::add_iterations() {
 
 void TraceFile::add_marks() {
   double now_us = 0;
-  for (const Trace::Event& event : trace_.events_) {
+  for (const Trace::Event& event : events_) {
     if (event.kind == Trace::Kind::slice && timed(event) && computes(event.track)) {
       now_us = std::max(now_us, event.start_us);
     } else if (event.kind == Trace::Kind::instant) {
@@ -112,7 +111,7 @@ void TraceFile::add_marks() {
 // An arrow's stops lie in the middle of their slices, so that viewers find them there, and run with the time.
 void TraceFile::add_arrows() {
   std::map<std::uint64_t, std::vector<Item>> arrows;
-  for (const Trace::Event& event : trace_.events_) {
+  for (const Trace::Event& event : events_) {
     if (event.flow == 0 || !timed(event)) continue;
     arrows[event.flow].push_back(
         {Item::Kind::arrow_step, row_of(event), 0, -1, (event.start_us + event.end_us) / 2, 0, event.flow});
@@ -144,13 +143,13 @@ void TraceFile::put_rows(std::string& out) const {
 
 void TraceFile::put(const Item& item, std::string& out) const {
   const auto to = std::back_inserter(out);
-  const std::string name = json_quoted(trace_.names_[item.name]);
+  const std::string name = json_quoted(names_[item.name]);
   switch (item.kind) {
     case Item::Kind::slice:
       fmt::format_to(to, R"({{"ph":"X","pid":1,"tid":{},"ts":{:.3f},"dur":{:.3f},"name":{},"args":{{)",
                      item.row, item.at_us, item.end_us - item.at_us, name);
       if (item.position >= 0) fmt::format_to(to, R"("position":{})", item.position);
-      if (item.mode != 0) fmt::format_to(to, R"("mode":{})", json_quoted(trace_.names_[item.mode]));
+      if (item.mode != 0) fmt::format_to(to, R"("mode":{})", json_quoted(names_[item.mode]));
       if (item.value > 0) fmt::format_to(to, R"({}"bytes":{})", item.position >= 0 ? "," : "", item.value);
       out += "}}";
       break;
@@ -173,12 +172,12 @@ void TraceFile::put(const Item& item, std::string& out) const {
       fmt::format_to(to,
                      R"({{"ph":"C","pid":1,"ts":{:.3f},"name":"device memory",)"
                      R"("args":{{"used":{},"free up to the cap":{}}}}})",
-                     item.at_us, item.value, trace_.cap_ - std::min(trace_.cap_, item.value));
+                     item.at_us, item.value, cap_ - std::min(cap_, item.value));
       break;
   }
 }
 
-Status TraceFile::write(const std::string& path) {
+Status TraceFile::write(const std::string& path, const OutputOptions& options, FunctionRef<bool()> wanted) {
   place_slices();
   add_slices();
   add_stalls();
@@ -187,19 +186,26 @@ Status TraceFile::write(const std::string& path) {
   add_arrows();
   std::stable_sort(items_.begin(), items_.end(),
                    [](const Item& a, const Item& b) { return a.at_us < b.at_us; });
-  auto file = OutputFile::open(path);
-  if (!file) return file.error();
+  const auto named = [&](const Error& why) {
+    return Error{why.code, fmt::format("{}: {}", path, why.message)};
+  };
+  auto file = OutputFile::open(path, options);
+  if (!file) return named(file.error());
   std::string piece = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   put_rows(piece);
   for (const Item& item : items_) {
     piece += ",\n";
     put(item, piece);
     if (piece.size() < piece_bytes) continue;
+    if (!wanted()) return Done{};
     file->append(piece);
     piece.clear();
   }
   file->append(piece + "\n]}\n");
-  return file->commit();
+  if (!wanted()) return Done{};
+  const Status written = file->commit();
+  if (!written) return named(written.error());
+  return written;
 }
 
 }  // namespace pooch::runtime

@@ -8,15 +8,22 @@
 #include <utility>
 #include <vector>
 
+#include "core/files.h"
+#include "core/function_ref.h"
 #include "runtime/trace.h"
 
 namespace pooch::runtime {
 
 class TraceFile {
  public:
-  explicit TraceFile(Trace& trace) : trace_(trace) {}
-  // Error: invalid_argument, the reason alone.
-  Status write(const std::string& path);
+  // As it is now: the trace may go on.
+  explicit TraceFile(const Trace& trace) : events_(trace.events_), names_(trace.names_), cap_(trace.cap_) {}
+  // Errors: invalid_argument with file and reason; not_supported, as OutputOptions::again says. Once `wanted`
+  // says no, the file is left as it was.
+  Status write(const std::string& path, const OutputOptions& options, FunctionRef<bool()> wanted);
+  Status write(const std::string& path) {
+    return write(path, {}, [] { return true; });
+  }
 
  private:
   // What a viewer shows as rows, in this order.
@@ -43,7 +50,9 @@ class TraceFile {
   void put_rows(std::string& out) const;
   void put(const Item& item, std::string& out) const;
 
-  Trace& trace_;
+  std::vector<Trace::Event> events_;
+  const std::vector<std::string> names_;
+  const std::uint64_t cap_;
   std::map<std::pair<Row, std::uint16_t>, std::uint32_t> rows_;  // their numbers
   std::vector<Item> items_;
 };

@@ -104,6 +104,8 @@ bool report_run(const std::filesystem::path& folder, const ChildEnd& end, Summar
     explain_absence(end);
     return warn_if_lost(copy.write("null\n"));
   }
+  if (end.signal != 0)
+    say("pooch: the command was killed by signal {}; what it had written by then:\n", end.signal);
   std::string together;
   for (const auto& [process, path] : all) {
     const auto summary = read_summary(path);

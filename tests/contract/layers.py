@@ -24,7 +24,7 @@ LAYERS = {
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # What the C and C++ libraries and the kernel bring: no slash and no suffix, or one of these.
 SYSTEM = re.compile(r"^([a-z_0-9]+|(sys|linux|arpa|netinet)/[a-z_]+\.h|"
-                    r"(cxxabi|dlfcn|elf|errno|execinfo|fcntl|link|poll|pthread|pwd|sched|signal|spawn|stdio|stdlib|string|time|unistd|"
+                    r"(cxxabi|dlfcn|elf|errno|execinfo|fcntl|link|poll|pthread|pwd|sched|semaphore|signal|spawn|stdio|stdlib|string|time|unistd|"
                     r"ucontext|xmmintrin|immintrin)\.h)$")
 
 

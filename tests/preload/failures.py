@@ -112,7 +112,7 @@ class Failures(unittest.TestCase):
 
     @unittest.skipUnless(can_mount(), "mounting is not allowed here")
     def test_full_disks(self):
-        """The cache's and every one that a planner's files could go to."""
+        """The cache's and every one that files could go to: a planner's have no names, so there is a plan; it is not kept."""
         small = self.folder / "small"
         small.mkdir()
         fill = (f"for disk in {small} /dev/shm; do mount -t tmpfs -o size=64k none $disk; mkdir $disk/cache; "
@@ -126,8 +126,8 @@ class Failures(unittest.TestCase):
         done.losses = (self.folder / "losses").read_text().splitlines()
         done.weights = (self.folder / "weights").read_text().splitlines()
         self.check(done)
-        self.assertEqual(done.summary["planned_iterations"], 0)
-        self.one_warning(done, "the profile cannot be written", "No space left on device")
+        self.assertGreater(done.summary["planned_iterations"], 0)
+        self.one_warning(done, "plans are not kept", "No space left on device")
 
     # --- the cache
 

@@ -5,6 +5,7 @@ usage: outputs.py BUILD_FOLDER
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -61,6 +62,38 @@ class Outputs(unittest.TestCase):
         children = pathlib.Path(f"/proc/{process}/task/{process}/children")
         self.assertTrue(wait_until(lambda: children.read_text().split()))
         return int(children.read_text().split()[0])
+
+
+class Signals(Outputs):
+    def test_the_reader_of_stderr_may_go_away(self):
+        reads, writes = os.pipe()
+        os.close(reads)
+        env = self.environment(POOCH_LOG="debug", POOCH_SUMMARY=self.folder / "summary")
+        with self.start(PROGRAM, "until_terminated_politely", stderr=writes, env=env) as running:
+            os.close(writes)
+            self.assertEqual(running.stdout.readline(), "working\n")
+            running.send_signal(signal.SIGTERM)
+            out, _ = running.communicate(timeout=120)
+        self.assertEqual((running.returncode, out), (0, "ended\n"))
+        self.assertTrue((self.folder / "summary/summary.json").exists())
+
+    def test_files_that_may_not_grow_are_no_end_of_the_program(self):
+        report, log, calls = self.folder / "report", self.folder / "log", self.folder / "calls"
+        env = self.environment(POOCH_REPORT=report, POOCH_TRACE=self.folder / "trace", POOCH_LOG="debug",
+                               POOCH_RECORD=calls, POOCH_LOG_FILE=log)
+        with self.start(PROGRAM, "until_terminated_politely", env=env) as running:
+            self.assertEqual(running.stdout.readline(), "working\n")
+            # As `ulimit -f` does, but not before the software GPU has its memory: that is a file, too.
+            resource.prlimit(self.child_of(running.pid), resource.RLIMIT_FSIZE, (100, 100))
+            held = {path: path.stat().st_size for path in (log, calls)}
+            time.sleep(0.5)
+            running.send_signal(signal.SIGTERM)
+            out, err = running.communicate(timeout=120)
+        self.assertEqual((running.returncode, out), (0, "ended\n"), err)
+        self.assertEqual(list(report.iterdir()), [], "neither a file that is half there nor a draft")
+        self.assertFalse((self.folder / "trace").exists())
+        for path, size in held.items():
+            self.assertLessEqual(path.stat().st_size, max(size, 100), path)
 
 
 class Launcher(Outputs):

@@ -164,5 +164,6 @@ void Session::finish_profile() {}
 Profile Session::profile() const {
   return {};
 }
+void Session::write_trace_so_far(FunctionRef<bool()>) const {}
 
 }  // namespace pooch::runtime
