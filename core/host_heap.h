@@ -10,8 +10,8 @@ namespace pooch {
 
 inline constinit std::atomic<bool> host_heap_spent_flag{false};
 
-// Set by a thread that the program does not wait for: where the heap gives no memory it gets none, either.
-// Its allocations throw instead.
+// True in a thread that the program does not wait for. The reserve is not for such a thread: where the heap
+// gives no memory, its allocations throw.
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local bool without_heap_reserve = false;
 
 inline bool host_heap_spent() {
