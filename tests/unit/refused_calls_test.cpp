@@ -90,11 +90,9 @@ TEST_P(RefusedCalls, AProgramReadsWhatItWroteOrIsToldThatItCannot) {
       }
     }
   }
-  EXPECT_GT(runs, 9 * static_cast<int>(samples()));
+  EXPECT_GT(runs, 100);
   RecordProperty("finished_after_one", finished_after_one);
-  if (samples() >= 12) {  // few say nothing of a share
-    EXPECT_GT(finished_after_one, ones * 3 / 10) << "what was refused once may be done in another way";
-  }
+  EXPECT_GT(finished_after_one, ones * 3 / 10) << "what was refused once may be done in another way";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RefusedCalls,
