@@ -39,6 +39,7 @@ Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(
     }
   }
   if (status == CUDA_SUCCESS && !m->captures.admit(name)) status = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  m->call_paths.note(name, number);
   if (!m->failure.strikes(name, number)) return;
   const bool stays = m->failure.code() == CUDA_ERROR_ILLEGAL_ADDRESS;
   if (stays) m->break_down(lock);

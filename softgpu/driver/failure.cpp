@@ -1,8 +1,8 @@
 #include "softgpu/driver/failure.h"
 
-#include <execinfo.h>
-
 #include <charconv>
+
+#include "softgpu/driver/call_paths.h"
 
 namespace softgpu {
 namespace {
@@ -41,9 +41,7 @@ bool Failure::counts_down(const char* function, std::uint64_t number) {
   if ((function_ != "*" && function_ != function) || --left_ > 0) return false;
   if (stays_) left_ = 1;
   if (++times_ > 1) return true;
-  void* frames[64];
-  const int depth = backtrace(frames, 64);
-  first_ = {function, number, true, std::vector<void*>(frames, frames + depth)};
+  first_ = {function, number, true, return_addresses()};
   return true;
 }
 

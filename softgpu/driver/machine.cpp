@@ -155,6 +155,8 @@ CUresult start_machine() {
   try {
     auto* const made = new Machine(choice, seed);
     made->failure = *failure;
+    if (const char* const paths = std::getenv("SOFTGPU_CALL_PATHS"); paths != nullptr && *paths != '\0')
+      made->call_paths.enable();
     if (delays) delay_waits(*delays);
     the_machine = made;
   } catch (const std::system_error& problem) {

@@ -16,6 +16,7 @@
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/checker.h"
 #include "softgpu/driver/cost.h"
+#include "softgpu/driver/call_paths.h"
 #include "softgpu/driver/failure.h"
 #include "softgpu/driver/host_guard.h"
 #include "softgpu/driver/host_memory.h"
@@ -82,6 +83,7 @@ struct Machine {
   };
   std::map<std::uint64_t, Cell> cells;
   Failure failure;
+  CallPaths call_paths;
   bool exited = false;  // past the report
 };
 

@@ -55,6 +55,13 @@ ordered_json failed(const Failure& failure) {
           {"callers", callers(first.stack)}};
 }
 
+ordered_json call_paths(const CallPaths& paths) {
+  ordered_json j = ordered_json::array();
+  for (const auto& [path, calls] : paths.all())
+    j.push_back({{"function", path.first}, {"callers", callers(path.second)}, {"calls", calls}});
+  return j;
+}
+
 }  // namespace
 
 std::string report_json(const Machine& m) {
@@ -81,6 +88,7 @@ std::string report_json(const Machine& m) {
                  {"vmm_calls", s.vmm_calls},
                  {"violations", ordered_json::array()}};
   for (const Violation& v : m.violations.all()) j["violations"].push_back(violation(v));
+  if (m.call_paths.enabled()) j["call_paths"] = call_paths(m.call_paths);
   return j.dump(1) + "\n";
 }
 
