@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <iterator>
+#include <mutex>
 
 #include "core/files.h"
 #include "core/utf8.h"
@@ -24,6 +27,24 @@ bool changes_lines(std::string_view character) {
           (character[1] == '\x81' && character[2] >= '\xa6' && character[2] <= '\xa9'));
 }
 }  // namespace
+
+void failure(std::string_view message) {
+  static constinit std::mutex mutex;
+  static constinit pthread_t speaker = {};
+  static constinit std::chrono::steady_clock::time_point until = {};
+  LogLevel level = LogLevel::error;
+  {
+    const std::lock_guard lock(mutex);
+    const auto now = std::chrono::steady_clock::now();
+    if (now < until && !pthread_equal(speaker, pthread_self())) {
+      level = LogLevel::info;
+    } else {
+      speaker = pthread_self();
+      until = now + std::chrono::seconds(1);
+    }
+  }
+  if (enabled(level)) write(level, message);
+}
 
 void configure(LogLevel level, const std::string& file) {
   threshold = level;

@@ -22,6 +22,9 @@ template <class... Args>
 void error(fmt::format_string<Args...> format, Args&&... args) {
   write(LogLevel::error, fmt::format(format, std::forward<Args>(args)...));
 }
+// Why a call of the program's fails. What makes one thread's call fail often does so to others': their lines
+// within a second of the first one's are at level info.
+void failure(std::string_view message);
 template <class... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
   if (enabled(LogLevel::warn)) write(LogLevel::warn, fmt::format(format, std::forward<Args>(args)...));

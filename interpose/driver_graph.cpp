@@ -16,6 +16,7 @@
 #include "interpose/call_builder.h"
 #include "interpose/capture.h"
 #include "interpose/driver_api.h"
+#include "interpose/errors.h"
 #include "interpose/graphs.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
@@ -205,7 +206,7 @@ Status hold_captured(const Scope& scope, runtime::Session& session, const char* 
   const auto number = capture_number(scope, stream);
   if (!number) {
     const Error unknown{ErrorCode::device, "the driver does not say which capture it is part of"};
-    log::error("{}: {}", function, unknown.message);
+    report_refused(function, unknown);
     return unknown;
   }
   if (*number == 0) return Done{};  // no graph will come of it
@@ -218,7 +219,7 @@ Status hold_captured(const Scope& scope, runtime::Session& session, const char* 
   }
   const Status held = memory->hold(accesses, unforeseen);
   if (!held && held.error().code == ErrorCode::out_of_memory)
-    log::error("{}: {}", function, held.error().message);  // anything else is said already
+    report_refused(function, held.error());  // anything else is said already
   return held;
 }
 

@@ -6,6 +6,8 @@
 // What tells two launches apart: kernel, grid, block, shared memory, attributes, where in their allocations
 // the addresses lie, and the element counts that a rule finds. No other scalar, since seeds and step numbers
 // differ from iteration to iteration (docs/decisions/0015-rules-for-bare-kernels.md).
+#include <fmt/format.h>
+
 #include <cstring>
 #include <map>
 #include <memory>
@@ -14,12 +16,12 @@
 #include <shared_mutex>
 #include <vector>
 
-#include "core/log.h"
 #include "core/per_thread.h"
 #include "interpose/again.h"
 #include "interpose/call_builder.h"
 #include "interpose/driver_api.h"
 #include "interpose/driver_operands.h"
+#include "interpose/errors.h"
 #include "interpose/kernel_facts.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
@@ -223,7 +225,7 @@ template <class RealCall>
   if (session == nullptr) return real();
   const auto asked = facts_of(scope, launch.shape.function);
   if (!asked) {
-    log::error("{}: {}", launch.function, asked.error().message);
+    report_refused(launch.function, asked.error());
     return to_cuda(asked.error());
   }
   const KernelFacts* const facts = asked->get();

@@ -7,6 +7,7 @@
 #include "interpose/caller.h"
 #include "interpose/capture.h"
 #include "interpose/driver_api.h"
+#include "interpose/errors.h"
 #include "interpose/libraries.h"
 #include "interpose/pools.h"
 #include "interpose/process.h"

@@ -1,9 +1,9 @@
 // Nodes of graphs that the program makes or changes itself. Their operands stay on the device as long as a
 // graph names them; what a node touched before it was changed stays with its graph as well.
-#include "core/log.h"
 #include "interpose/again.h"
 #include "interpose/driver_api.h"
 #include "interpose/driver_operands.h"
+#include "interpose/errors.h"
 #include "interpose/graphs.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
@@ -61,7 +61,7 @@ CUresult make(const Scope& scope, const char* function, const void* graph, Descr
   describe(call);
   const auto memory = std::make_shared<GraphMemory>(*session);
   if (const Status held = memory->hold(call.accesses(), call.is_unforeseen()); !held) {
-    log::error("{}: {}", function, held.error().message);
+    report_refused(function, held.error());
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const CUresult status = real();

@@ -5,6 +5,7 @@
 
 #include "interpose/again.h"
 #include "interpose/driver_api.h"
+#include "interpose/errors.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
 #include "interpose/torch_allocator.h"

@@ -13,7 +13,7 @@
 #include <iterator>
 #include <vector>
 
-#include "core/log.h"
+#include "interpose/errors.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
 
@@ -30,7 +30,7 @@ bool stays(const Scope& scope, const char* function, CUdeviceptr address) {
   const Access named{Address{address}, 1, Effect::read_write};
   std::vector<runtime::Held> held;  // never let go: until it is freed
   const Status done = owner->hold({&named, 1}, held);
-  if (!done) log::error("{}: {}", function, done.error().message);
+  if (!done) report_refused(function, done.error());
   return static_cast<bool>(done);
 }
 bool stays(const Scope& scope, const char* function, const void* address) {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/log.h"
 #include "interpose/collectives.h"
+#include "interpose/errors.h"
 #include "interpose/libraries.h"
 #include "interpose/nccl_facts.h"
 #include "interpose/process.h"
@@ -46,7 +46,7 @@ ncclResult_t register_memory(const Scope& scope, const char* function, ncclComm_
     const InContext there(scope, *session);
     const Access whole{Address{reinterpret_cast<std::uintptr_t>(memory)}, bytes, Effect::read_write};
     if (const Status held = session->hold({&whole, 1}, made->held); !held) {
-      log::error("{}: {}", function, held.error().message);
+      report_refused(function, held.error());
       return ncclUnhandledCudaError;
     }
   }

@@ -497,20 +497,4 @@ void account_for_noted(runtime::Session& session) {
   noted().clear();
 }
 
-CUresult to_cuda(const Error& error) {
-  switch (error.code) {
-    case ErrorCode::invalid_argument:
-      return CUDA_ERROR_INVALID_VALUE;
-    case ErrorCode::out_of_memory:
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    case ErrorCode::not_supported:
-      return CUDA_ERROR_NOT_SUPPORTED;
-    case ErrorCode::device:
-      return static_cast<CUresult>(error.vendor_status != 0 ? error.vendor_status : CUDA_ERROR_UNKNOWN);
-    case ErrorCode::internal:
-      break;
-  }
-  return CUDA_ERROR_UNKNOWN;
-}
-
 }  // namespace pooch::interpose

@@ -143,7 +143,6 @@ class Unwatched {
 };
 
 // --- small helpers
-CUresult to_cuda(const Error& error);
 
 // StreamHandle::legacy or per_thread stand for a zero handle, by the ABI it was given to.
 inline StreamHandle stream_of(const void* stream, StreamHandle for_zero = StreamHandle::legacy) {

@@ -156,9 +156,9 @@ void Session::Impl::report_failure(std::string_view where, const Error& why, std
 
 void Session::Impl::fail(std::string_view where, const Error& why) {
   if (failure.exchange(true)) return;
-  log::error(
+  log::failure(fmt::format(
       "{}: {}; every call that uses device memory fails from now on, rather than read a doubtful value",
-      where, why.message);
+      where, why.message));
 }
 
 // Out of memory is the program's to handle: it may free something and try again. After anything else nobody
@@ -168,7 +168,7 @@ int Session::Impl::refuse(std::string_view where, const Error& why, const Refusa
     std::unique_lock lock(mutex);
     const bool said = std::exchange(last_shortage, why.message) == why.message;  // by another thread
     lock.unlock();
-    if (!said) log::error("{}", why.message);
+    if (!said) log::failure(why.message);
     return refusal.out_of_memory;
   }
   fail(where, why);

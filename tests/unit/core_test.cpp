@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <string>
+#include <thread>
 
 #include "core/bytes.h"
 #include "core/config.h"
@@ -169,6 +171,15 @@ TEST(Log, AMessageStaysOnItsLine) {
   EXPECT_EQ(log::printable("\xff \xc3"), "\\xff \\xc3") << "no UTF-8";
   EXPECT_EQ(log::printable("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "half a character of UTF-16";
   EXPECT_LT(log::printable(std::string(1 << 20, 'x')).size(), 20'000u);
+}
+
+TEST(Log, AFailureThatAllThreadsMeetIsOneError) {
+  testing::internal::CaptureStderr();
+  log::failure("the device is lost");
+  std::thread([] { log::failure("a call fails"); }).join();
+  log::failure("so does another");  // of the thread that began
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said, "pooch: error: the device is lost\npooch: error: so does another\n");
 }
 
 TEST(Log, WritesWhatIsPrintable) {
