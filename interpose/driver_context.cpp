@@ -40,6 +40,17 @@ bool one_device(const Scope& scope) {
   return devices.load(std::memory_order_relaxed) == 1;
 }
 
+// Null: none. A call that is taken for nobody's passes, and touches what a session has moved. So the driver
+// is asked twice, and a thread of which it says nothing is taken to be in the first session's context.
+CUcontext ask(const Scope& scope) {
+  auto* const get_current = real_cuCtxGetCurrent.get(scope);
+  if (get_current == nullptr) return nullptr;
+  CUcontext context = nullptr;
+  if (get_current(&context) == CUDA_SUCCESS || get_current(&context) == CUDA_SUCCESS) return context;
+  pooch::runtime::Session* const session = open_session();
+  return session != nullptr ? context_of(*session) : nullptr;
+}
+
 }  // namespace
 
 namespace pooch::interpose {
@@ -47,9 +58,7 @@ namespace pooch::interpose {
 [[gnu::hot]] CUcontext current_context(const Scope& scope) {
   if (scope.outermost() && known.call == scope.call()) return known.context;
   if (known.stays && !created.load(std::memory_order_relaxed)) return known.context;
-  auto* const get_current = real_cuCtxGetCurrent.get(scope);
-  CUcontext context = nullptr;
-  if (get_current == nullptr || get_current(&context) != CUDA_SUCCESS) context = nullptr;
+  CUcontext const context = ask(scope);
   const bool stays = context != nullptr && device_served_in(context).has_value() && one_device(scope);
   if (scope.outermost() || stays) known = {scope.call(), context, stays};
   return context;

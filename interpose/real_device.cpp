@@ -110,12 +110,17 @@ bool may_ask_for_nodes() {
 
 // The NUMA node that handles of host memory are made on; -1 where the device cannot map them.
 int host_handles_of(const DriverTable& driver, CUdevice device) {
+  // Without them, what an unforeseen kernel reads faults where it could have landed: no chance answer may do
+  // that.
+  const auto attribute = [&](int& value, CUdevice_attribute which) {
+    return driver.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ||
+           driver.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS;
+  };
   int offered = 0, node = -1;
-  if (driver.cuDeviceGetAttribute(&offered, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-                                  device) != CUDA_SUCCESS ||
+  if (!attribute(offered, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) ||
       offered == 0 || !may_ask_for_nodes())
     return -1;
-  if (driver.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) != CUDA_SUCCESS) return 0;
+  if (!attribute(node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID)) return 0;
   return std::max(node, 0);  // a driver that knows of no node has one
 }
 

@@ -52,6 +52,26 @@ class Known(unittest.TestCase):
             verdict, done = self.struck("demand", SOFTGPU_FAIL=f"cuEventQuery:{number}")
             self.assertEqual(verdict, "same", done.err)
 
+    def test_landing_stays_where_the_driver_does_not_answer_once(self):
+        """Without it, what a kernel that nobody foresees reads is a fault."""
+        for number in range(1, 1 + PROGRAMS["landing"].run().device["calls"]["cuDeviceGetAttribute"]):
+            verdict, done = self.struck("landing", SOFTGPU_FAIL=f"cuDeviceGetAttribute:{number}")
+            self.assertIn(verdict, faults.GOOD, done.err)
+
+    def test_a_launch_does_not_pass_where_the_driver_does_not_name_the_context(self):
+        """It touched what had been moved."""
+        for number in (2, 3):  # the first is the runtime's
+            verdict, done = self.struck("demand", SOFTGPU_FAIL=f"cuCtxGetCurrent:{number}")
+            self.assertEqual(verdict, "same", done.err)
+        for number in (2, 3):
+            verdict, done = self.struck("demand", "UNKNOWN+", SOFTGPU_FAIL=f"cuCtxGetCurrent:{number}+")
+            self.assertIn(verdict, faults.GOOD, done.err)
+
+    def test_all_threads_are_told_and_one_line_says_it(self):
+        for _ in range(3):
+            verdict, done = self.struck("threads", "ILLEGAL_ADDRESS", SOFTGPU_FAIL="cuKernelGetParamInfo:1=ILLEGAL_ADDRESS")
+            self.assertIn(verdict, faults.GOOD, done.err)
+
     def test_an_event_that_is_out_of_memory_is_not_taken_for_memory_that_is_short(self):
         for function in ("cuEventSynchronize", "cuStreamWaitEvent", "cuMemcpyDtoHAsync_v2"):
             verdict, done = self.struck("demand", "OUT_OF_MEMORY+", SOFTGPU_FAIL=f"{function}:3+=OUT_OF_MEMORY")
