@@ -4,6 +4,7 @@ The software GPU knows nothing of pooch: its report names libraries and offsets 
 hands on for the program comes from the wrapper of the same function, one of its own from somewhere else.
 """
 import functools
+import itertools
 import pathlib
 import re
 import subprocess
@@ -31,6 +32,12 @@ def own(failed):
     nearest = " ".join(place(callers[0]["library"], callers[0]["offset"]))
     # A wrapper, or what its call goes through where the compiler leaves no frame of the wrapper's own.
     return not re.search(rf"\b{failed['function']}\b|^pooch::(FunctionRef|runtime::Session::(submit|Impl::launch))", nearest)
+
+
+def path(called):
+    """The way through pooch's code by which a call is made, as text. `called` is a part of the software GPU's report."""
+    within = itertools.takewhile(is_pooch, itertools.dropwhile(lambda caller: not is_pooch(caller), called["callers"]))
+    return " ".join([called["function"], *(f"{caller['offset']:x}" for caller in within)])
 
 
 def stack(failed, depth=6):

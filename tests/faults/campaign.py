@@ -1,9 +1,10 @@
 """Every driver call of small programs fails, one per run, in every way, and more: what becomes of it?
 
-usage: campaign.py BUILD_FOLDER [--budget SECONDS] [--most N] [--resume FILE] [--seed N] [--programs NAME,…] [--jobs N]
+usage: campaign.py BUILD_FOLDER [--budget SECONDS] [--most N] [--each N] [--resume FILE] [--seed N] [--programs NAME,…] [--jobs N]
                    [--only PROGRAM:KIND:NUMBER] [--write FILE]
 
-The k-th call fails with UNKNOWN or OUT_OF_MEMORY, once or for ever, or with the sticky ILLEGAL_ADDRESS; or an allocation
+First one fault is tried of each path, the way through pooch's code that leads to a call, then another one of each, and so
+on. The k-th call fails with UNKNOWN or OUT_OF_MEMORY, once or for ever, or with the sticky ILLEGAL_ADDRESS; or an allocation
 of libpooch's own does, or the planner is killed, or the disk is full (faults.py). A run gives
 
     same     the bits that the program has without pooch
@@ -44,36 +45,43 @@ MARKS = ("<!-- table: begin -->", "<!-- table: end -->")
 
 
 class Campaign:
-    def __init__(self, references, record_file, seed):
+    def __init__(self, references, record_file, seed, each):
         self.references = references
         self.record_file = record_file
         self.lock = threading.Lock()
         self.records = {}
         self.missed = 0
-        every = self.shuffled(random.Random(seed))
-        self.all = len(every)
+        every = self.shuffled(random.Random(seed), each or sys.maxsize)
         if record_file and record_file.exists():
             for line in record_file.read_text().splitlines():
                 record = json.loads(line)
                 self.records[record["program"], record["kind"], record["number"]] = record
         self.left = collections.deque(each for each in every if each not in self.records)
 
-    def shuffled(self, dice):
-        """All faults, those of the programs in turn, and the rare kinds now and then."""
+    def shuffled(self, dice, each):
+        """All faults, those of the programs in turn, and the rare kinds now and then; first one of each path, then another
+        one of each that has more, and so on, `each` of each at most."""
         queues = {}
         for name, reference in self.references.items():
-            for kind, numbers in reference.numbers.items():
+            for kind, paths in reference.paths.items():
                 rare = RARE.get(group(kind), 1) * (DIGITS if name.startswith("digits") else 1)
                 queue = queues.setdefault((name, group(kind)), (rare, []))
-                queue[1].extend((name, kind, number) for number in range(1, numbers + 1))
+                numbers = list(enumerate(paths, 1))
+                dice.shuffle(numbers)
+                before = collections.Counter()
+                for number, path in numbers:
+                    if before[path] == each:
+                        continue
+                    queue[1].append((before[path], dice.random(), (name, kind, number)))
+                    before[path] += 1
         least = min(rare for rare, _ in queues.values())
         for _, queue in queues.values():
-            dice.shuffle(queue)
+            queue.sort(reverse=True)
         order = []
         turn = 0
         while any(queue for _, queue in queues.values()):
             turn += least
-            order.extend(queue.pop() for rare, queue in queues.values() if queue and turn % rare == 0)
+            order.extend(queue.pop()[-1] for rare, queue in queues.values() if queue and turn % rare == 0)
         return order
 
     def one(self, fault):
@@ -108,22 +116,32 @@ class Campaign:
 
     # --- what came out
 
+    def all(self):
+        return sum(len(paths) for reference in self.references.values() for paths in reference.paths.values())
+
     def table(self):
-        rows = [("program", "what fails", "of all", "tried", *GOOD, *BAD)]
+        rows = [("program", "what fails", "faults", "tried", "paths", "tried", *GOOD, *BAD)]
         tried = collections.defaultdict(collections.Counter)
+        walked = collections.defaultdict(set)
         for record in self.records.values():
-            tried[record["program"], group(record["kind"])][record["verdict"]] += 1
+            row = record["program"], group(record["kind"])
+            tried[row][record["verdict"]] += 1
+            walked[row].add((record["kind"], record["path"]))
         total = collections.Counter()
         for name, reference in self.references.items():
-            every = collections.Counter()
-            for kind, numbers in reference.numbers.items():
-                every[group(kind)] += numbers
+            every, known = collections.Counter(), collections.defaultdict(set)
+            for kind, paths in reference.paths.items():
+                every[group(kind)] += len(paths)
+                known[group(kind)] |= {(kind, path) for path in paths}
             for fails, numbers in every.items():
                 counts = tried[name, fails]
-                total += counts
-                rows.append((reference.program.what, fails, numbers, counts.total(),
+                # Threads meet in other ways in each run, and so come by paths that the reference did not.
+                ways = {"paths": len(known[fails] | walked[name, fails]), "walked": len(walked[name, fails])}
+                total += counts + collections.Counter(ways)
+                rows.append((reference.program.what, fails, numbers, counts.total(), *ways.values(),
                              *(counts[verdict] for verdict in GOOD + BAD)))
-        rows.append(("all", "", self.all, total.total(), *(total[verdict] for verdict in GOOD + BAD)))
+        rows.append(("all", "", self.all(), len(self.records), total["paths"], total["walked"],
+                     *(total[verdict] for verdict in GOOD + BAD)))
         lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
         return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
 
@@ -136,7 +154,7 @@ class Campaign:
         counts = collections.Counter(record["verdict"] for record in self.records.values())
         same, single = self.share()
         enough = same >= LEAST_SAME * single
-        said = (f"{len(self.records)} of {self.all} faults were tried. Of {single} single faults that do not stay, in calls "
+        said = (f"{len(self.records)} of {self.all()} faults were tried. Of {single} single faults that do not stay, in calls "
                 f"that pooch made on its own account, {same} gave the same bits ({same / max(1, single):.0%}; "
                 f"{LEAST_SAME:.0%} is asked for).")
         print(f"{self.table()}\n\n{said}")
@@ -158,6 +176,7 @@ def arguments():
     parser.add_argument("build")
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
     parser.add_argument("--most", type=int, metavar="N", help="try no more than N")
+    parser.add_argument("--each", type=int, metavar="N", help="try no more than N of each path")
     parser.add_argument("--resume", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--seed", type=int, default=20200417)
     parser.add_argument("--programs", default=",".join(PROGRAMS), metavar="NAME,…")
@@ -177,7 +196,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
             made = pool.map(lambda name: Reference(PROGRAMS[name], pathlib.Path(folder)), names)
-        campaign = Campaign(dict(zip(names, made)), chosen.resume, chosen.seed)
+        campaign = Campaign(dict(zip(names, made)), chosen.resume, chosen.seed, chosen.each)
         if chosen.only:
             name, kind, number = chosen.only.split(":")
             campaign.one((name, kind, int(number)))

@@ -50,19 +50,32 @@ class Reference:
                 sys.exit(f"campaign: {program.name} is not right where nothing fails:\n{each.err}")
         if not hooked.summary[program.expects]:
             sys.exit(f"campaign: {program.name}: no {program.expects}:\n{hooked.err}")
-        self.numbers = dict.fromkeys(CALLS, hooked.device["api_calls"])
-        allocations = self.counted("FAULTS_MALLOC_COUNT", plans=self.plans, ahead=FAILING_MALLOC)
-        self.numbers |= dict.fromkeys(MALLOC, allocations)
+        # By kind, the paths of all faults of their numbers: the way through pooch's code that leads there, or the number.
+        self.paths = dict.fromkeys(CALLS, self.calls()) | dict.fromkeys(MALLOC, self.allocations())
         if program.plans:
-            self.numbers["PLANNER"] = self.counted("FAULTS_KILL_COUNT", POOCH_PLANNER=str(self.planner()))
-            self.numbers["DISK"] = MOST_PAGES if can_mount() else 0
+            steps = int(self.written("FAULTS_KILL_COUNT", POOCH_PLANNER=str(self.planner())))
+            self.paths["PLANNER"] = [str(number) for number in range(1, steps + 1)]
+            self.paths["DISK"] = [str(number) for number in range(1, MOST_PAGES + 1)] if can_mount() else []
 
-    def counted(self, variable, **settings):
-        path = self.folder / variable
-        done = self.program.run(**settings, **{variable: str(path)})
-        if done.status != 0 or not path.exists():
+    def calls(self):
+        done = self.program.run(self.plans, SOFTGPU_CALL_PATHS="1")
+        if done.status != 0:
+            sys.exit(f"campaign: {self.program.name} is not right where calls are listed:\n{done.err}")
+        paths = [None] * done.device["api_calls"]
+        for called in done.device["call_paths"]:
+            for number in called["calls"]:
+                paths[number - 1] = callers.path(called)
+        return paths
+
+    def allocations(self):
+        return self.written("FAULTS_MALLOC_PATHS", plans=self.plans, ahead=FAILING_MALLOC).splitlines()
+
+    def written(self, variable, **settings):
+        file = self.folder / variable
+        done = self.program.run(**settings, **{variable: str(file)})
+        if done.status != 0 or not file.exists():
             sys.exit(f"campaign: {self.program.name}: {variable} was not written:\n{done.err}")
-        return int(path.read_text())
+        return file.read_text()
 
     def planner(self):
         """The planner, which can be killed."""
@@ -120,7 +133,9 @@ def strike(reference, kind, number):
     own = callers.own(failed) if failed else kind not in CALLS
     record = {"program": reference.program.name, "kind": kind, "number": number,
               "verdict": verdict(reference, done, kind, own), "own": own,
-              "function": failed["function"] if failed else None, "seconds": round(time.monotonic() - began, 2)}
+              "function": failed["function"] if failed else None,
+              "path": callers.path(failed) if failed else reference.paths[kind][number - 1],
+              "seconds": round(time.monotonic() - began, 2)}
     if record["verdict"] in BAD:
         record["stack"] = callers.stack(failed) if failed else []
         record["status"] = done.status if done else None
