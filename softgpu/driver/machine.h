@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "softgpu/driver/address.h"
+#include "softgpu/driver/call_paths.h"
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/checker.h"
 #include "softgpu/driver/cost.h"
-#include "softgpu/driver/call_paths.h"
 #include "softgpu/driver/failure.h"
 #include "softgpu/driver/host_guard.h"
 #include "softgpu/driver/host_memory.h"
