@@ -1,6 +1,6 @@
 """Faults that once gave what must not be, each by its name.
 
-usage: known.py BUILD_FOLDER
+usage: known.py BUILD_FOLDER [Answers|Content]
 """
 import pathlib
 import sys
@@ -22,6 +22,10 @@ class Known(unittest.TestCase):
             self.assertIsNotNone(done.device["failed"], "the fault did not strike")
         return faults.verdict(reference, done, kind, own=True), done
 
+
+class Answers(Known):
+    """What a call says, or its failure, is taken for what it is."""
+
     def test_a_launch_whose_parameters_the_driver_does_not_tell_fails(self):
         for number in (1, 2, 6):
             verdict, done = self.struck("demand", SOFTGPU_FAIL=f"cuKernelGetParamInfo:{number}=OUT_OF_MEMORY")
@@ -40,12 +44,6 @@ class Known(unittest.TestCase):
         verdict, done = self.struck("graphs", "UNKNOWN+", SOFTGPU_FAIL="cuStreamGetCaptureInfo_v2:1+")
         self.assertEqual(verdict, "clean", done.err)
         self.assertIn("the driver does not say which capture it is part of", done.err)
-
-    def test_what_is_looked_at_for_addresses_is_ordered_behind_all_that_writes_it(self):
-        """Three of ten such runs were races: a launch whose kernel nothing is known of, and other threads' copies."""
-        for number in range(100, 170, 10):
-            verdict, done = self.struck("threads", "MALLOC+", ahead=faults.FAILING_MALLOC, FAULTS_MALLOC=f"{number}+")
-            self.assertIn(verdict, faults.GOOD, done.err)
 
     def test_a_question_that_fails_is_put_once_more(self):
         for number in (1, 5):
@@ -78,6 +76,22 @@ class Known(unittest.TestCase):
             self.assertIn(verdict, faults.GOOD, done.err)
             self.assertNotIn("cannot have its operands", done.err)
 
+    def test_a_refused_answer_is_not_taken_for_want_of_memory(self):
+        """A program may do something else where memory is short, and have other bits."""
+        verdict, done = self.struck("demand", "ILLEGAL_ADDRESS", SOFTGPU_FAIL="cuMemcpyDtoHAsync_v2:2=ILLEGAL_ADDRESS")
+        self.assertEqual(verdict, "clean", done.err)
+        self.assertIn("every call that uses device memory fails from now on", done.err)
+
+
+class Content(Known):
+    """What is in memory, and how long it must wait, is never lost sight of."""
+
+    def test_what_is_looked_at_for_addresses_is_ordered_behind_all_that_writes_it(self):
+        """Three of ten such runs were races: a launch whose kernel nothing is known of, and other threads' copies."""
+        for number in range(100, 170, 10):
+            verdict, done = self.struck("threads", "MALLOC+", ahead=faults.FAILING_MALLOC, FAULTS_MALLOC=f"{number}+")
+            self.assertIn(verdict, faults.GOOD, done.err)
+
     def test_an_op_whose_event_is_refused_keeps_its_mark(self):
         """It was forgotten, with what the op had written: wrong losses, exit code 0."""
         for number in (3, 30):
@@ -93,12 +107,6 @@ class Known(unittest.TestCase):
             verdict, done = self.struck("digits-remap", SOFTGPU_FAIL=f"cuEventQuery:{number}")
             self.assertEqual(verdict, "same", done.err)
 
-    def test_a_refused_answer_is_not_taken_for_want_of_memory(self):
-        """A program may do something else where memory is short, and have other bits."""
-        verdict, done = self.struck("demand", "ILLEGAL_ADDRESS", SOFTGPU_FAIL="cuMemcpyDtoHAsync_v2:2=ILLEGAL_ADDRESS")
-        self.assertEqual(verdict, "clean", done.err)
-        self.assertIn("every call that uses device memory fails from now on", done.err)
-
     def test_an_allocation_of_pooch_that_fails_is_had_from_the_reserve(self):
         for number in (1, 50, 400):
             verdict, done = self.struck("demand", "MALLOC", ahead=faults.FAILING_MALLOC, FAULTS_MALLOC=str(number))
@@ -111,4 +119,4 @@ class Known(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
