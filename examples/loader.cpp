@@ -92,11 +92,16 @@ Batch Loader::upload(Shape images, Shape targets) {
   const cudaStream_t copy = context_.copy();
   Batch batch{context_.memory.tensor(images, copy), context_.memory.tensor(targets, copy), &slot.labels,
               slot.copied};
-  check(cudaMemcpyAsync(batch.images.data(), slot.images, images.bytes(), cudaMemcpyHostToDevice, copy),
-        "cudaMemcpyAsync to the device");
-  check(cudaMemcpyAsync(batch.targets.data(), slot.targets, targets.bytes(), cudaMemcpyHostToDevice, copy),
-        "cudaMemcpyAsync to the device");
-  check(cudaEventRecord(slot.copied, copy), "cudaEventRecord");
+  try {
+    check(cudaMemcpyAsync(batch.images.data(), slot.images, images.bytes(), cudaMemcpyHostToDevice, copy),
+          "cudaMemcpyAsync to the device");
+    check(cudaMemcpyAsync(batch.targets.data(), slot.targets, targets.bytes(), cudaMemcpyHostToDevice, copy),
+          "cudaMemcpyAsync to the device");
+    check(cudaEventRecord(slot.copied, copy), "cudaEventRecord");
+  } catch (...) {
+    cudaStreamSynchronize(copy);  // the tensors are freed on the other stream
+    throw;
+  }
   return batch;
 }
 

@@ -1,4 +1,6 @@
 // Allocations: managed by the session, or passed through and counted against the cap.
+#include <fmt/format.h>
+
 #include <atomic>
 #include <limits>
 
@@ -126,8 +128,8 @@ CUresult release_managed(const Scope& scope, runtime::Session& session, CUdevice
   }
   // The program's mistake gets a line each time; a device in trouble fails every free after the first.
   static std::atomic<bool> reported{false};
-  if (freed.error().code == ErrorCode::invalid_argument || !reported.exchange(true)) {
-    log::error("freeing {:#x}: {}", address, freed.error().message);
+  if (freed.error().code == ErrorCode::invalid_argument || (!session.failed() && !reported.exchange(true))) {
+    log::failure(fmt::format("freeing {:#x}: {}", address, freed.error().message));
   }
   return to_cuda(freed.error());
 }

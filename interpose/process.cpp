@@ -174,7 +174,11 @@ void at_exit() {
   auto* const set_current = real_cuCtxSetCurrent.get(scope);
   for (const Served* const one : served()) {
     if (set_current != nullptr) (void)set_current(one->context);
-    report(*one);
+    try {
+      report(*one);
+    } catch (const std::bad_alloc&) {
+      // There is no memory for it, and a line about that is out already.
+    }
   }
   if (const std::uint64_t calls = foreign_calls.load())
     log::info("{} calls in other contexts passed through", calls);

@@ -149,6 +149,10 @@ Session::~Session() = default;
 
 // --- reports
 
+bool Session::failed() const {
+  return impl_->failed();
+}
+
 void Session::Impl::report_failure(std::string_view where, const Error& why, std::string_view consequence) {
   if (failure_reported.exchange(true)) return;
   log::warn("{}: {}; {}", where, why.message, consequence);

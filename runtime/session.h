@@ -139,6 +139,8 @@ class Session {
   // submitted: those that this lets pass. On their way the thread calls nothing else here but what may also
   // be called inside of `submit`.
   Watch& passing();
+  // Calls that use device memory are refused from now on, and a line has said so.
+  bool failed() const;
   // From now on all calls are to be submitted. May wait for the device. Needed before work that waits for the
   // program is put into a stream, and before another device may use memory of this one.
   void watch();

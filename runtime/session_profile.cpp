@@ -63,6 +63,7 @@ Status Session::Impl::probe_link_over(Address address, std::uint64_t bytes) {
 void Session::finish_profile() {
   Impl& s = *impl_;
   std::unique_lock lock(s.mutex);
+  if (s.planning) s.planning->abandon();  // whatever else fails, no planner is left
   const bool wants_link =
       s.link.empty() && !s.config.report_folder.empty() && s.tracker.iterations().count() > 0;
   const bool idle = (s.profiler.measuring() || wants_link || s.trace) && s.idle_for_probe(lock);
@@ -72,7 +73,6 @@ void Session::finish_profile() {
   if (s.trace)
     if (const auto written = s.trace->write(s.config.trace_file); !written && !s.trace_failed.exchange(true))
       log::error("POOCH_TRACE: {}", written.error().message);
-  if (s.planning) s.planning->abandon();
 }
 
 Profile Session::Impl::make_profile(bool estimates) {

@@ -103,7 +103,7 @@ def verdict(reference, done, kind, own):
     if done is None:
         return "hang"
     bits = reference.program.bits(done)
-    if done.status not in (0, 1) or done.device is None:
+    if done.status not in (0, 1, 3) or done.device is None:
         return "crash"
     if bits != reference.bits[:len(bits)]:
         return "wrong"

@@ -53,7 +53,7 @@ def run(device, command, *options, env=None, timeout=300, ahead=None):
     with tempfile.TemporaryDirectory() as folder:
         files = {name: pathlib.Path(folder) / name for name in ("summary", "device", "losses", "weights")}
         command = [str(word) for word in command]
-        if command[0] == str(TRAIN):
+        if str(TRAIN) in command:
             command += ["--loss-log", str(files["losses"])]
             if ":compute" in device:
                 command += ["--weights-log", str(files["weights"])]
