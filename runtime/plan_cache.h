@@ -8,6 +8,7 @@
 
 #include "core/plan.h"
 #include "core/result.h"
+#include "runtime/cache_folder.h"
 
 namespace pooch::runtime {
 
@@ -23,16 +24,11 @@ struct PlanIdentity {
   std::string mismatch(const Plan& plan) const;
 };
 
-// What others may write is not trusted, because a plan decides what becomes of the program's data: the folder
-// and every entry must belong to the user or to root, and neither their group nor anybody else may write
-// there. No sticky bit makes up for that.
 class PlanCache {
  public:
-  // `folder` is made (0700) when the first plan is stored; empty: nothing is ever found or kept.
   explicit PlanCache(std::string folder) : folder_(std::move(folder)) {}
 
-  // Error: invalid_argument, the folder is there and not to be trusted; the message names it.
-  Status trusted() const;
+  Status trusted() const { return folder_.trusted(); }
   std::string path_of(const PlanIdentity& identity) const;
   // Empty: there is none. Error invalid_argument: there is one, and it is of no use (cut off, unreadable,
   // made for something else, not to be trusted); the message names the file or folder.
@@ -43,10 +39,7 @@ class PlanCache {
   Status store(const PlanIdentity& identity, const Plan& plan) const;
 
  private:
-  std::string folder_;
+  CacheFolder folder_;
 };
-
-// POOCH_CACHE (`chosen`) made absolute, else $XDG_CACHE_HOME/pooch, else $HOME/.cache/pooch, else empty.
-std::string cache_folder(const std::string& chosen);
 
 }  // namespace pooch::runtime

@@ -1,25 +1,16 @@
 #include "runtime/plan_source.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
 
 #include "core/files.h"
 #include "core/log.h"
+#include "runtime/own_program.h"
 
 namespace pooch::runtime {
-namespace fs = std::filesystem;
 namespace {
 
 // What a planner finds open: its profile, and where its plan is to go.
@@ -32,49 +23,10 @@ Error refused(std::string message) {
   return {ErrorCode::invalid_argument, std::move(message)};
 }
 
-// Of the library (or test program) that holds this code. dladdr() would give the path as LD_PRELOAD has it,
-// which may be relative to a folder that the program has left.
-fs::path own_folder() {
-  const auto here = reinterpret_cast<std::uintptr_t>(&own_folder);
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    std::uintptr_t begin = 0, end = 0;
-    const std::size_t path = line.find('/');
-    if (path == std::string::npos || std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
-    if (here >= begin && here < end) return fs::path(line.substr(path)).parent_path();
-  }
-  return {};
-}
-
-// Installed, side by side, and in a build folder.
-std::vector<fs::path> planner_places(const fs::path& folder) {
-  std::vector<fs::path> places;
-  for (const char* each : {"../bin/pooch", "../../bin/pooch", "pooch", "../tools/pooch"})
-    places.push_back((folder / each).lexically_normal());
-  return places;
-}
-
-bool can_be_run(const fs::path& program) {
-  std::error_code error;
-  return fs::is_regular_file(program, error) && access(program.c_str(), X_OK) == 0;
-}
-
 // Rebuilt planners are other planners: their plans may differ.
 std::string version_of(const std::string& planner) {
-  struct stat facts {};
-  if (stat(planner.c_str(), &facts) != 0) return POOCH_VERSION;
-  return fmt::format("{} {}-{}.{:09}", POOCH_VERSION, facts.st_size, facts.st_mtim.tv_sec,
-                     facts.st_mtim.tv_nsec);
-}
-
-// A planner is a program of its own, not one that pooch serves.
-std::vector<std::string> planner_environment() {
-  std::vector<std::string> kept;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    if (!text.starts_with("LD_PRELOAD=") && !text.starts_with("POOCH_")) kept.emplace_back(text);
-  }
-  return kept;
+  const std::string build = file_version(planner);
+  return build.empty() ? POOCH_VERSION : POOCH_VERSION " " + build;
 }
 
 std::string first_line(const std::string& text) {
@@ -114,21 +66,13 @@ PlanSource::PlanSource(const Config& config, PlanTarget target, Limits limits)
     log::warn("plans are neither looked for nor kept: the cache is not trusted: {}", fit.error().message);
     cache_ = PlanCache("");
   }
-  environment_ = planner_environment();
-  std::error_code error;
-  std::vector<fs::path> places{fs::absolute(config.planner_program, error)};
-  if (config.planner_program.empty())
-    places = planner_places(limits_.library_folder.empty() ? own_folder() : fs::path(limits_.library_folder));
-  for (const fs::path& place : places) {
-    if (planner_.empty() && can_be_run(place)) planner_ = place.string();
-  }
-  if (planner_.empty()) {
-    std::vector<std::string> names;
-    names.reserve(places.size());
-    for (const fs::path& place : places) names.push_back(place.string());
-    no_planner_ = fmt::format("there is no program {}{}", fmt::join(names, " or "),
-                              config.planner_program.empty() ? "" : ", which POOCH_PLANNER names");
-  }
+  environment_ = own_environment();
+  const auto planner = find_own_program(config.planner_program, limits_.library_folder);
+  if (planner)
+    planner_ = *planner;
+  else
+    no_planner_ =
+        planner.error().message + (config.planner_program.empty() ? "" : ", which POOCH_PLANNER names");
   version_ = version_of(planner_);
 }
 
