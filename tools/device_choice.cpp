@@ -14,7 +14,8 @@ namespace pooch::tools {
 namespace {
 
 constexpr std::string_view prefix = "soft:";
-constexpr std::string_view memory_key = "memory=", devices_key = "devices=";
+constexpr std::string_view memory_key = "memory=", devices_key = "devices=",
+                           host_handles_key = "host_handles=";
 // Last to first. The driver is no program's own.
 constexpr std::string_view preloaded[] = {"libsoftgpu_absent.so.1", "libcupti.so.13",  "libcudnn.so.9",
                                           "libcublasLt.so.13",      "libcublas.so.13", "libnccl.so.2",
@@ -49,7 +50,7 @@ std::string SoftDevice::to_string() const {
   std::string text = model + ":" + mode;
   if (memory) text += fmt::format(":{}{}", memory_key, *memory);
   if (devices != 1) text += fmt::format(":{}{}", devices_key, devices);
-  if (host_handles) text += *host_handles ? ":host_handles=on" : ":host_handles=off";
+  if (!host_handles.empty()) text += fmt::format(":{}{}", host_handles_key, host_handles);
   return text;
 }
 
@@ -98,7 +99,7 @@ Result<std::optional<SoftDevice>> parse_device(std::string_view text,
   if (!text.starts_with(prefix)) {
     return bad_device(text,
                       "accepted are real and "
-                      "soft:MODEL[:compute|timing][:memory=SIZE][:devices=N][:host_handles=on|off]");
+                      "soft:MODEL[:compute|timing][:memory=SIZE][:devices=N][:host_handles=on|off|crash]");
   }
   const std::vector<std::string_view> parts = split(text.substr(prefix.size()));
   SoftDevice device;
@@ -121,13 +122,15 @@ Result<std::optional<SoftDevice>> parse_device(std::string_view text,
       if (number.size() != 1 || number[0] < '1' || number[0] > '8')
         return bad_device(text, "devices: accepted are 1 to 8");
       device.devices = number[0] - '0';
-    } else if (parts[i] == "host_handles=on" || parts[i] == "host_handles=off") {
-      device.host_handles = parts[i].ends_with("on");
+    } else if (parts[i] == "host_handles=on" || parts[i] == "host_handles=off" ||
+               parts[i] == "host_handles=crash") {
+      device.host_handles = parts[i].substr(host_handles_key.size());
     } else {
       return bad_device(
           text,
-          fmt::format("'{}': accepted are compute, timing, memory=SIZE, devices=N and host_handles=on|off",
-                      parts[i]));
+          fmt::format(
+              "'{}': accepted are compute, timing, memory=SIZE, devices=N and host_handles=on|off|crash",
+              parts[i]));
     }
   }
   return std::optional<SoftDevice>{device};

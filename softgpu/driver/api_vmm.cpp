@@ -1,4 +1,6 @@
 // Virtual memory management.
+#include <csignal>
+
 #include "softgpu/driver/api.h"
 
 using namespace softgpu;
@@ -19,6 +21,12 @@ CUresult check(const Machine& m, const CUmemAllocationProp* prop) {
   if (numa ? prop->location.id != 0 : !m.has(prop->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   return CUDA_SUCCESS;
+}
+
+// A handler that takes the fault for one of its own, as this driver's does, may return.
+[[noreturn]] void crash(Call& call) {
+  call.lock.unlock();
+  while (true) std::raise(SIGSEGV);
 }
 
 }  // namespace
@@ -59,7 +67,10 @@ SOFTGPU_EXPORT(cuMemCreate)
   ++m.statistics.vmm_calls;
   if (out == nullptr || bytes == 0 || bytes % granule != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult bad = check(m, prop); bad != CUDA_SUCCESS) return bad;
-  if (is_host(prop->location)) m.scheduler.now += m.cost.pin(bytes);
+  if (is_host(prop->location)) {
+    if (m.model().crashes) crash(call);
+    m.scheduler.now += m.cost.pin(bytes);
+  }
   return m.memory.create(call.lock, call.caller(), bytes, *prop, out);
 }
 

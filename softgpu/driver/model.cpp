@@ -107,8 +107,9 @@ bool set_option(const std::string& option, Choice& out) {
     out.devices = number[0] - '0';
     return true;
   }
-  if (option == "host_handles=on" || option == "host_handles=off") {
-    out.model.host_handles = option == "host_handles=on";
+  if (option == "host_handles=on" || option == "host_handles=off" || option == "host_handles=crash") {
+    out.model.host_handles = option != "host_handles=off";
+    out.model.crashes = option == "host_handles=crash";
     return true;
   }
   constexpr const char* memory = "memory=";
@@ -165,7 +166,7 @@ bool choose_device(const std::string& value, const std::string& folder, Choice& 
   const auto refuse = [&](const std::string& why) {
     error = fmt::format(
         "softgpu: SOFTGPU_DEVICE='{}': {}; accepted: "
-        "MODEL[:compute|timing][:memory=BYTES][:devices=N][:host_handles=on|off], "
+        "MODEL[:compute|timing][:memory=BYTES][:devices=N][:host_handles=on|off|crash], "
         "BYTES like 16GiB or 80MiB, N from 1 to 8, MODEL one of: {}",
         value, why, known_models(folder));
     return false;

@@ -21,6 +21,7 @@ struct Model {
   std::uint64_t context_bytes = 0;  // taken by the context, beside them
   std::uint64_t host_bytes = 0;     // most that can be page-locked
   bool host_handles = false;        // cuMemCreate serves HOST_NUMA, for device addresses too
+  bool crashes = false;             // it says that it does, and ends the process when asked to
 
   std::map<std::string, double> rates;       // FLOP/s per op kind
   std::map<std::string, double> bandwidths;  // bytes/s per op kind
@@ -49,8 +50,9 @@ struct Choice {
   int devices = 1;  // alike
 };
 
-// Reads `MODEL[:compute|timing][:memory=BYTES][:devices=N][:host_handles=on|off]` and the model's file in
-// `folder`. On failure returns false and sets `error` to one line that names the value and what is accepted.
+// Reads `MODEL[:compute|timing][:memory=BYTES][:devices=N][:host_handles=on|off|crash]` and the model's file
+// in `folder`. On failure returns false and sets `error` to one line that names the value and what is
+// accepted.
 bool choose_device(const std::string& value, const std::string& folder, Choice& out, std::string& error);
 
 // `16GiB`, `80MiB`, `512KiB`, `4096`. False where it is none of these.

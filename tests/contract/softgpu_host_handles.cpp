@@ -1,4 +1,6 @@
 // Host memory as handles: mapped for the program, for the device, at several addresses.
+#include <csignal>
+
 #include "tests/contract/softgpu_driver.h"
 
 using namespace softgpu_test;
@@ -60,6 +62,23 @@ TEST(SoftgpuHostHandles, OnlyWhereTheAttributeSaysSo) {
   });
   ON_DEVICE("h200:timing:host_handles=off", "",
             { EXPECT_EQ(attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED), 0); });
+}
+
+TEST(SoftgpuHostHandles, ADriverThatCrashesHasTheAttributeAllTheSame) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto ask = [](bool copies) {
+    start("v100-pcie3:compute:memory=64MiB:host_handles=crash");
+    void* pinned = nullptr;
+    if (copies && (cuMemHostAlloc(&pinned, bytes, 0) != CUDA_SUCCESS ||
+                   cuMemcpyDtoHAsync(pinned, allocate(bytes), bytes, nullptr) != CUDA_SUCCESS))
+      std::exit(2);
+    if (attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 1) std::exit(3);
+    create_on_host(bytes);
+    std::exit(0);
+  };
+  EXPECT_EXIT(ask(false), ::testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EXIT(ask(true), ::testing::KilledBySignal(SIGSEGV), "")
+      << "where the driver has a handler of its own";
 }
 
 TEST(SoftgpuHostHandles, ProgramAndDeviceSeeTheSameBytes) {
