@@ -3,8 +3,9 @@
 //
 // Every method may be called from any thread that has the program's context current. Sizes are bytes. Nothing
 // here waits for the device except `synchronize*`. Errors are ErrorCode::device with the CUresult, or
-// ErrorCode::out_of_memory where the driver said so of a call that takes memory: reserve, create, map, set_access,
-// host_allocate and create_host. What else is out of memory is the driver's own trouble, which no eviction cures.
+// ErrorCode::out_of_memory where the driver said so of a call that takes memory: reserve, create, map,
+// set_access, host_allocate and create_host. What else is out of memory is the driver's own trouble, which no
+// eviction cures.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,10 @@ struct DeviceInfo {
   std::uint64_t total_bytes;  // device memory, as the driver reports it
   std::uint64_t granularity;  // unit of physical handles: a divisor of 2 MiB, as a rule 2 MiB itself
   int numa_node;              // the GPU's host NUMA node, -1 where unknown
-  bool host_handles = false;  // it has create_host
+  bool host_handles = false;  // it says that it has create_host
+  // For another process to try that: the device on the PCI bus ("0000:3b:00.0"; empty: its word is enough),
+  // and the file of its driver.
+  std::string bus_id = {}, driver = {};
 };
 
 // Page-locked host memory that is a handle as well: `memory` for the program and for copies, `handle` to be

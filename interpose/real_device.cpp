@@ -88,13 +88,17 @@ Status load(DriverTable& driver) {
   return Done{};
 }
 
+std::string bus_id_of(const DriverTable& driver, CUdevice device) {
+  char id[32] = {};
+  return driver.cuDeviceGetPCIBusId(id, sizeof id - 1, device) == CUDA_SUCCESS ? id : "";
+}
+
 // -1 where sysfs does not know the device.
-int numa_node_of(const DriverTable& driver, CUdevice device) {
-  char bus_id[32] = {};
-  if (driver.cuDeviceGetPCIBusId(bus_id, sizeof bus_id - 1, device) != CUDA_SUCCESS) return -1;
-  std::string id = bus_id;
-  std::transform(id.begin(), id.end(), id.begin(), [](unsigned char c) { return std::tolower(c); });
-  std::ifstream file("/sys/bus/pci/devices/" + id + "/numa_node");
+int numa_node_of(std::string bus_id) {
+  if (bus_id.empty()) return -1;
+  std::transform(bus_id.begin(), bus_id.end(), bus_id.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  std::ifstream file("/sys/bus/pci/devices/" + bus_id + "/numa_node");
   int node = -1;
   return file >> node ? node : -1;
 }
@@ -223,8 +227,9 @@ Result<std::unique_ptr<RealDevice>> RealDevice::open() {
 RealDevice::RealDevice(std::unique_ptr<DriverTable> driver, int ordinal)
     : driver_(std::move(driver)),
       ordinal_(ordinal),
+      bus_id_(bus_id_of(*driver_, ordinal)),
+      numa_node_(numa_node_of(bus_id_)),
       peers_(std::make_unique<Peers>(ordinal, has_others(*driver_))),
-      numa_node_(numa_node_of(*driver_, ordinal)),
       host_numa_id_(host_handles_of(*driver_, ordinal)) {}
 
 RealDevice::~RealDevice() = default;
@@ -286,6 +291,9 @@ Result<DeviceInfo> RealDevice::info() {
   info.granularity = granularity;
   info.numa_node = numa_node_;
   info.host_handles = host_numa_id_ >= 0;
+  info.bus_id = bus_id_;
+  Dl_info library{};
+  if (dladdr(reinterpret_cast<void*>(driver_->cuMemCreate), &library) != 0) info.driver = library.dli_fname;
   return info;
 }
 

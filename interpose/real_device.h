@@ -65,6 +65,7 @@ class RealDevice final : public Device {
 
   std::unique_ptr<DriverTable> driver_;
   int ordinal_;
+  std::string bus_id_;  // empty where the driver does not tell
   int numa_node_;
   std::unique_ptr<Peers> peers_;
   int host_numa_id_;  // where handles of host memory are made; -1: nowhere

@@ -81,6 +81,7 @@ class Landing {
   void sweep();
 
   bool maps() const { return !refused_; }
+  void give_up_mapping() { refused_ = true; }  // before anything has landed
   std::uint64_t landings() const { return landings_; }
 
  private:

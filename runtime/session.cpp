@@ -67,11 +67,7 @@ Status Session::Impl::start() {
   const bool alias = config.backing == BackingUse::alias;
   const bool lands = config.landing != LandingUse::off && info.host_handles && !alias;
   landing.emplace(device, order, host, *residency, lands ? Landing::Mapping::yes : Landing::Mapping::no);
-  if (config.landing == LandingUse::on && lands) residency->land_with(&*landing);
-  if (config.landing == LandingUse::on && !lands)
-    log::warn("POOCH_LANDING=on: {}, so nothing lands",
-              alias ? "with POOCH_BACKING=alias every address keeps its place"
-                    : "the device cannot map host memory at its addresses");
+  if (config.landing == LandingUse::on) land_from_the_start();
   demand.emplace(device, order, pool, host, *residency, config.policy);
   departures.emplace(device, order, pool, *residency);
   placement.emplace(limits, pool, *residency, *departures, *demand);

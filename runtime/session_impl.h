@@ -87,6 +87,7 @@ struct Session::Impl {
   Status allocate_range(std::uint64_t bytes, StreamHandle stream, std::optional<Address>& address,
                         std::unique_lock<std::mutex>& lock);
   // session_landing.cpp
+  void land_from_the_start();
   Status begin_landing(std::unique_lock<std::mutex>& lock);
   Status expect_unforeseen(std::unique_lock<std::mutex>& lock);
   int launch_without_operands(const Call& call, FunctionRef<int()> real, const Refusal& refusal,

@@ -1,13 +1,38 @@
 // Ops that may touch what no operand names, and the landing of evicted memory for them.
 #include "core/log.h"
+#include "runtime/host_handles.h"
 #include "runtime/session_impl.h"
 
 namespace pooch::runtime {
+
+void Session::Impl::land_from_the_start() {
+  std::string why;
+  if (config.backing == BackingUse::alias)
+    why = "with POOCH_BACKING=alias every address keeps its place";
+  else if (!landing->maps())
+    why = "the device cannot map host memory at its addresses";
+  else if (const Status works = try_host_handles(info, CacheFolder(cache_folder(config.cache_folder)));
+           !works)
+    why = works.error().message;
+  if (why.empty()) return residency->land_with(&*landing);
+  landing->give_up_mapping();
+  log::warn("POOCH_LANDING=on: {}, so nothing lands", why);
+}
 
 // The first such op: from here on it may change what nobody names, so no copy on the host outlives its
 // chunk's return to the device. Where evicted memory can be mapped to its copy, what left before comes back
 // once, so that it can. Error: memory that several share cannot be given to each alone.
 Status Session::Impl::begin_landing(std::unique_lock<std::mutex>& lock) {
+  if (landing->maps()) {
+    // Another process may take its time; the other threads need not wait.
+    lock.unlock();
+    const Status works = try_host_handles(info, CacheFolder(cache_folder(config.cache_folder)));
+    lock.lock();
+    if (!works) {
+      log::info("{}: no host memory is mapped at device addresses", works.error().message);
+      landing->give_up_mapping();
+    }
+  }
   if (const auto apart = executor->dismantle(lock); !apart) return apart;
   if (landing->maps())
     log::info("landing: evicted memory is mapped to its copy on the host");

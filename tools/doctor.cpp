@@ -94,6 +94,7 @@ void print_json(const Findings& all, std::size_t problems) {
 
 int doctor_command(const DoctorOptions& options) {
   if (!options.probe.empty()) return probe(options.probe);
+  if (!options.host_handles.empty()) try_host_handles(options.host_handles);
   const Install install = find_install();
   const auto device = parse_device(options.device, install.softgpu_folder);
   if (!device) {

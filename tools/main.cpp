@@ -55,7 +55,8 @@ void describe_doctor(CLI::App& doctor, pooch::tools::DoctorOptions& options) {
           "real, or soft:MODEL[:compute|timing][:memory=SIZE][:devices=N][:host_handles=on|off|crash]")
       ->capture_default_str();
   doctor.add_flag("--json", options.json, "findings as JSON");
-  doctor.add_option("--probe", options.probe)->group("");  // for the child that it starts
+  doctor.add_option("--probe", options.probe)->group("");                // for the child that it starts
+  doctor.add_option("--host-handles", options.host_handles)->group("");  // for the library
 }
 
 void describe_graph(CLI::App& graph, pooch::tools::GraphOptions& options) {

@@ -22,13 +22,13 @@ class Program:
     plans: bool = False
 
     def run(self, plans=None, inside=(), timeout=120, ahead=None, **env):
-        """`plans`: a folder of plans made before, which is left as it is. `inside`: a command that runs this one."""
+        """`plans`: the cache of an earlier run, which is left as it is. `inside`: a command that runs this one."""
         with tempfile.TemporaryDirectory() as folder:
-            settings = {**self.env, "TMPDIR": folder}
+            settings = {**self.env, "TMPDIR": folder, "POOCH_CACHE": f"{folder}/plans"}
             if self.plans:
-                settings |= {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": f"{folder}/plans"}
-                if plans is not None:
-                    shutil.copytree(plans, f"{folder}/plans")
+                settings["POOCH_WAIT_FOR_PLANS"] = "1"
+            if plans is not None:
+                shutil.copytree(plans, f"{folder}/plans")
             return run(self.device, [*inside, *self.command], "--memory", f"{self.cap}MiB", "--host-memory",
                        f"{self.host}MiB", env=settings | env, timeout=timeout, ahead=ahead)
 

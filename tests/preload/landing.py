@@ -4,13 +4,15 @@ usage: landing.py BUILD_FOLDER PROGRAM WITHOUT_MEMPOLICY
 """
 import pathlib
 import sys
+import tempfile
 import unittest
 
 from runs import MIB, TRAIN, run
 
 PROGRAM, WITHOUT_MEMPOLICY = (pathlib.Path(argument).resolve() for argument in sys.argv[2:4])
 DEVICE = "soft:v100-pcie3:compute:memory=512MiB"
-LANDING = DEVICE + ":host_handles=on"
+LANDING, CRASHING = DEVICE + ":host_handles=on", DEVICE + ":host_handles=crash"
+SIGSEGV = 128 + 11  # as `pooch run` reports it
 CAP, APART_HOST = 64, 1024
 
 
@@ -140,6 +142,78 @@ class Landing(unittest.TestCase):
         done = run(DEVICE, [PROGRAM, "forms"], "--memory", "48MiB", env={"POOCH_LANDING": "on"})
         self.assertEqual(done.status, 0, done.err)
         self.assertEqual(done.err.count("POOCH_LANDING=on: the device cannot map host memory"), 1, done.err)
+
+
+class Trial(unittest.TestCase):
+    """Another process tries the driver's host handles before the program uses them."""
+
+    def setUp(self):
+        self.cache = tempfile.TemporaryDirectory()
+        self.addCleanup(self.cache.cleanup)
+
+    def env(self, **more):
+        return {"POOCH_CACHE": self.cache.name, "POOCH_LOG": "info"} | more
+
+    def from_the_start(self, command):
+        return run(CRASHING, command, "--memory", "24MiB", env=self.env(POOCH_LANDING="on"))
+
+    def entry(self):
+        """The verdict that was kept, the only one."""
+        (entry,) = pathlib.Path(self.cache.name).glob("host-handles-*")
+        return entry
+
+    def check_tries(self, done, tries):
+        self.assertEqual(done.err.count(" tries handles of host memory"), tries, done.err)
+
+    def test_a_driver_that_crashes_costs_the_landing_and_one_line(self):
+        digits = [TRAIN, "--network", "digits", "--iterations", "2"]
+        plain = run(DEVICE, digits, "--no-pooch")
+        for tries in (1, 0):
+            done = self.from_the_start(digits)
+            self.assertEqual(done.status, 0, done.err)
+            self.assertEqual((done.losses, done.weights), (plain.losses, plain.weights))
+            self.assertEqual((done.device["violations"], done.summary["landings"]), ([], 0))
+            self.assertGreater(done.summary["evictions"], 10)
+            self.assertEqual(done.err.count("the driver crashes"), 1, done.err)
+            self.assertIn("POOCH_LANDING=on: the driver crashes when it is asked for a handle of host memory, so nothing "
+                          "lands", done.err)
+            self.check_tries(done, tries)
+        self.assertTrue(self.entry().read_text().endswith("\nthe driver crashes when it is asked for a handle of host memory\n"))
+
+    def test_without_the_trial_such_a_driver_ends_the_program(self):
+        self.assertEqual(self.from_the_start([PROGRAM, "forms"]).status, 0)
+        entry = self.entry()
+        entry.write_text(entry.read_text().splitlines()[0] + "\nhost handles work\n")
+        done = self.from_the_start([PROGRAM, "forms"])
+        self.check_tries(done, 0)
+        self.assertEqual(done.status, SIGSEGV, done.err)
+
+    def test_the_first_kernel_that_nobody_foresees_waits_for_the_trial(self):
+        plain = masked(DEVICE, "--no-pooch")
+        roomy = masked(CRASHING, "--memory", "300MiB", env=self.env())
+        self.assertEqual((roomy.status, roomy.out), (0, plain.out), roomy.err)
+        self.assertEqual(roomy.summary["unforeseen_ops"], 12)
+        self.assertIn("the driver crashes when it is asked for a handle of host memory: no host memory is mapped at device "
+                      "addresses", roomy.err)
+        self.check_tries(roomy, 1)
+        short = masked(CRASHING, env=self.env())
+        self.assertEqual([each["kind"] for each in short.device["violations"]], ["unmapped"], "as without landing")
+        self.check_tries(short, 0)
+
+    def test_host_handles_that_work_are_tried_once(self):
+        plain = masked(DEVICE, "--no-pooch")
+        for tries in (1, 0):
+            done = masked(LANDING, env=self.env())
+            self.assertEqual((done.status, done.out), (0, plain.out), done.err)
+            self.assertGreater(done.summary["landings"], 10)
+            self.check_tries(done, tries)
+        self.assertTrue(self.entry().read_text().endswith("\nhost handles work\n"))
+
+    def test_programs_that_do_not_land_start_no_other_process(self):
+        for device in (LANDING, CRASHING):
+            done = run(device, [PROGRAM, "forms"], "--memory", "48MiB", env=self.env())
+            self.assertEqual(done.status, 0, done.err)
+            self.check_tries(done, 0)
 
 
 if __name__ == "__main__":

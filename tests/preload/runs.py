@@ -63,8 +63,9 @@ def run(device, command, *options, env=None, timeout=300, ahead=None):
         if "--no-pooch" not in options:
             options = (*options, "--summary", str(files["summary"]))
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
-        # Most tests are of one policy; what happens where none is chosen has its own.
-        environment.update({"POOCH_POLICY": "demand"} | (env or {}), SOFTGPU_REPORT=str(files["device"]))
+        # Most tests are of one policy; what happens where none is chosen has its own. None finds what others left.
+        environment.update({"POOCH_POLICY": "demand", "POOCH_CACHE": f"{folder}/cache"} | (env or {}),
+                           SOFTGPU_REPORT=str(files["device"]))
         if environment["POOCH_POLICY"] == "":
             del environment["POOCH_POLICY"]
         done = finished([str(POOCH), "run", "--device", device, *options, "--", *command], environment, timeout)

@@ -1,0 +1,25 @@
+// Do handles of host memory work? A driver may say that it has them and crash when it is asked for one
+// (NVIDIA/nccl issues 2106 and 2190). So another process asks, the `pooch` that came with the library, and
+// says how it went. Whether they work or the driver crashes is kept in the cache folder, for this device and
+// this file of the driver.
+#pragma once
+
+#include <string>
+
+#include "core/device.h"
+#include "core/result.h"
+#include "runtime/cache_folder.h"
+
+namespace pooch::runtime {
+
+struct HostHandleTrial {
+  unsigned seconds = 20;            // that it may take
+  std::string library_folder = {};  // where `libpooch.so` lies; empty: it is asked
+};
+
+// Waits for the other process, unless the answer is known. Error: invalid_argument, why they are not to be
+// used, in one line.
+Status try_host_handles(const DeviceInfo& device, const CacheFolder& cache,
+                        const HostHandleTrial& trial = {});
+
+}  // namespace pooch::runtime
