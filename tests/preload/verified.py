@@ -14,7 +14,7 @@ from runs import MIB, POOCH, TRAIN, run
 COMPUTE = "soft:v100-pcie3:compute"
 TIMING = "soft:v100-pcie3:timing"
 WRONG = sys.argv[2]
-ITERATIONS = 11
+ITERATIONS = 9
 LATER = 40  # of the replays: in the third iteration of the plan, or behind it
 
 
