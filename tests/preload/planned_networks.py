@@ -96,12 +96,16 @@ class Steady(unittest.TestCase):
         (growth,) = self.growth("soft:v100-pcie3:timing", command, 16 * 1024, "remap", 8, 10)
         self.assertEqual(growth["idle_waits"], 0, "the host waits while the device has the program's work to do")
 
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.cache = folder.name
+
     def short_ops(self, device, cap_mib, backing, iterations):
-        """Ops that take less time than to map what they need."""
-        with tempfile.TemporaryDirectory() as cache:
-            done = run(device, [TRAIN, "--network", "resnet50", "--input-size", "64", "--batch", "64", "--iterations",
-                                iterations], "--policy", "hybrid", "--memory", f"{cap_mib}MiB",
-                       env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache, "POOCH_BACKING": backing})
+        """Ops that take less time than to map what they need. A test's runs share their plans."""
+        done = run(device, [TRAIN, "--network", "resnet50", "--input-size", "64", "--batch", "64", "--iterations", iterations],
+                   "--policy", "hybrid", "--memory", f"{cap_mib}MiB",
+                   env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": self.cache, "POOCH_BACKING": backing})
         self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
         self.assertNotIn("warning", done.err)
         self.assertLessEqual(done.device["peak_bytes"], cap_mib << 20)
