@@ -191,10 +191,15 @@ void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream,
     const Access whole{base, bytes, Effect::read};
     Call call{"looking for addresses", OpKind::bare_launch, in_stream, {&whole, 1}};
     call.trial = true;
-    bool later = false;
+    bool later = false, gone = false;
     const int copied = session.submit(
         call,
         [&, address = base, length = bytes]() -> int {
+          // Another thread may have freed it since: then the call has no operand, and the mutex is not held.
+          gone = ThreadsWork::inside(this)->op.operands.empty() ||
+                 tracker.allocations().starting_at(address) == nullptr ||
+                 tracker.allocations().starting_at(address)->bytes < length;
+          if (gone) return 1;
           const auto done = copy_for_scan(host, address, length);
           if (!done) missed = done.error();
           later = done && !*done;
@@ -202,7 +207,7 @@ void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream,
           return done && *done ? 0 : 1;
         },
         1);
-    if (later) continue;
+    if (later || gone) continue;
     if (copied == 0) session.pin_addresses_in(HostBlock({host, bytes}), /*single_words=*/true);
     if (copied != 0 && !missed) missed = Error{ErrorCode::out_of_memory, "there is no room for a buffer"};
     if (missed) break;
