@@ -66,9 +66,10 @@ std::string unpack(const std::byte* from, std::uint64_t bytes, std::uint64_t unp
 }
 
 // How well code for one architecture suits a device of another; the least is best. Cubins run within their
-// major version, upwards; PTX text is compiled for whatever is newer.
-int distance(bool ptx, int architecture, int capability) {
-  constexpr int foreign = 1000, compiled = 100;
+// major version, upwards; PTX text is compiled for whatever is newer. A file may name any 32 bits as its
+// architecture.
+std::int64_t distance(bool ptx, std::int64_t architecture, int capability) {
+  constexpr std::int64_t foreign = 1000, compiled = 100;
   const bool same = architecture / 10 == capability / 10;
   if (architecture <= capability && (same || ptx)) return capability - architecture + (ptx ? compiled : 0);
   return foreign + std::abs(capability - architecture);
@@ -120,8 +121,7 @@ bool FatBinary::read_entries(const std::byte* container) {
 
 const FatBinary::Entry& FatBinary::best() const {
   return *std::min_element(entries_.begin(), entries_.end(), [&](const Entry& a, const Entry& b) {
-    return distance(a.ptx, static_cast<int>(a.architecture), capability_) <
-           distance(b.ptx, static_cast<int>(b.architecture), capability_);
+    return distance(a.ptx, a.architecture, capability_) < distance(b.ptx, b.architecture, capability_);
   });
 }
 
