@@ -14,8 +14,6 @@ namespace pooch::tools {
 namespace {
 
 constexpr std::string_view prefix = "soft:";
-constexpr std::string_view memory_key = "memory=", devices_key = "devices=",
-                           host_handles_key = "host_handles=";
 // Last to first. The driver is no program's own.
 constexpr std::string_view preloaded[] = {"libsoftgpu_absent.so.1", "libcupti.so.13",  "libcudnn.so.9",
                                           "libcublasLt.so.13",      "libcublas.so.13", "libnccl.so.2",
@@ -47,11 +45,7 @@ Error bad_device(std::string_view text, std::string_view why) {
 }  // namespace
 
 std::string SoftDevice::to_string() const {
-  std::string text = model + ":" + mode;
-  if (memory) text += fmt::format(":{}{}", memory_key, *memory);
-  if (devices != 1) text += fmt::format(":{}{}", devices_key, devices);
-  if (!host_handles.empty()) text += fmt::format(":{}{}", host_handles_key, host_handles);
-  return text;
+  return model + softgpu::to_string(options);
 }
 
 Result<ModelMachine> read_model(const SoftDevice& device, const std::filesystem::path& softgpu_folder) {
@@ -97,9 +91,7 @@ Result<std::optional<SoftDevice>> parse_device(std::string_view text,
                                                const std::filesystem::path& softgpu_folder) {
   if (text == "real") return std::optional<SoftDevice>{};
   if (!text.starts_with(prefix)) {
-    return bad_device(text,
-                      "accepted are real and "
-                      "soft:MODEL[:compute|timing][:memory=SIZE][:devices=N][:host_handles=on|off|crash]");
+    return bad_device(text, "accepted are real and soft:MODEL[:OPTION]..., as in soft:v100-pcie3:timing");
   }
   const std::vector<std::string_view> parts = split(text.substr(prefix.size()));
   SoftDevice device;
@@ -109,30 +101,9 @@ Result<std::optional<SoftDevice>> parse_device(std::string_view text,
     if (models.empty()) return bad_device(text, fmt::format("no models in {}", softgpu_folder.string()));
     return bad_device(text, fmt::format("accepted models are {}", fmt::join(models, ", ")));
   }
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    if (parts[i] == "compute" || parts[i] == "timing") {
-      device.mode = parts[i];
-    } else if (parts[i].starts_with(memory_key)) {
-      const auto bytes = parse_bytes(parts[i].substr(memory_key.size()));
-      if (!bytes) return bad_device(text, bytes.error().message);
-      if (*bytes == 0) return bad_device(text, "memory: accepted are sizes above 0");
-      device.memory = *bytes;
-    } else if (parts[i].starts_with(devices_key)) {
-      const std::string_view number = parts[i].substr(devices_key.size());
-      if (number.size() != 1 || number[0] < '1' || number[0] > '8')
-        return bad_device(text, "devices: accepted are 1 to 8");
-      device.devices = number[0] - '0';
-    } else if (parts[i] == "host_handles=on" || parts[i] == "host_handles=off" ||
-               parts[i] == "host_handles=crash") {
-      device.host_handles = parts[i].substr(host_handles_key.size());
-    } else {
-      return bad_device(
-          text,
-          fmt::format(
-              "'{}': accepted are compute, timing, memory=SIZE, devices=N and host_handles=on|off|crash",
-              parts[i]));
-    }
-  }
+  for (std::size_t i = 1; i < parts.size(); ++i)
+    if (!softgpu::read_option(parts[i], device.options))
+      return bad_device(text, fmt::format("'{}': accepted are {}", parts[i], softgpu::accepted_options));
   return std::optional<SoftDevice>{device};
 }
 

@@ -9,15 +9,13 @@
 
 #include "core/result.h"
 #include "environment.h"
+#include "softgpu/device_options.h"
 
 namespace pooch::tools {
 
 struct SoftDevice {
   std::string model;
-  std::string mode = "compute";
-  std::optional<std::uint64_t> memory;  // bytes, where it differs from the model's
-  int devices = 1;                      // alike
-  std::string host_handles;             // on, off or crash; empty: the model's
+  softgpu::DeviceOptions options;
 
   // "v100-pcie3:timing:memory=1073741824", as the software GPU reads it from SOFTGPU_DEVICE.
   std::string to_string() const;
@@ -38,8 +36,8 @@ void use_soft_device(const SoftDevice& device, const std::filesystem::path& soft
                      Environment& environment);
 
 // "real" gives nothing. Otherwise
-// "soft:MODEL[:compute|timing][:memory=SIZE][:devices=N][:host_handles=on|off|crash]", where `softgpu_folder`
-// has models/MODEL.json. Errors: invalid_argument, "'text': " and what is accepted.
+// "soft:MODEL[:OPTION]...", where `softgpu_folder` has models/MODEL.json and the options are those of
+// softgpu/device_options.h. Errors: invalid_argument, "'text': " and what is accepted.
 Result<std::optional<SoftDevice>> parse_device(std::string_view text,
                                                const std::filesystem::path& softgpu_folder);
 

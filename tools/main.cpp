@@ -31,7 +31,7 @@ void describe_run(CLI::App& run, RunOptions& options) {
       run.add_option("--policy", options.policy,
                      "who decides what leaves the device: demand, " + pooch::tools::policy_names());
   run.add_option("--device", options.device,
-                 "real, or soft:MODEL[:compute|timing][:memory=SIZE][:devices=N][:host_handles=on|off|crash]")
+                 "real, or soft:MODEL[:OPTION]..., as in soft:v100-pcie3:timing:memory=16GiB")
       ->capture_default_str();
   auto* summary = run.add_option("--summary", options.summary, "file for the summary as JSON");
   auto* log = run.add_option("--log", options.log, "error, warn, info or debug");
@@ -50,9 +50,8 @@ void describe_record(CLI::App& record, RunOptions& options, std::string& output)
 void describe_doctor(CLI::App& doctor, pooch::tools::DoctorOptions& options) {
   doctor.footer("The command to look at may follow --: pooch doctor -- ./train");
   doctor
-      .add_option(
-          "--device", options.device,
-          "real, or soft:MODEL[:compute|timing][:memory=SIZE][:devices=N][:host_handles=on|off|crash]")
+      .add_option("--device", options.device,
+                  "real, or soft:MODEL[:OPTION]..., as in soft:v100-pcie3:timing:memory=16GiB")
       ->capture_default_str();
   doctor.add_flag("--json", options.json, "findings as JSON");
   doctor.add_option("--probe", options.probe)->group("");                // for the child that it starts

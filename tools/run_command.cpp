@@ -67,7 +67,7 @@ bool driver_loads() {
 std::optional<Refusal> host_memory_of_model(const SoftDevice& device, const Install& install,
                                             Environment& environment) {
   const std::string* chosen = environment.find("POOCH_HOST_MEMORY");
-  if (device.mode != "timing" || (chosen != nullptr && !chosen->empty())) return {};
+  if (!device.options.timing || (chosen != nullptr && !chosen->empty())) return {};
   const auto machine = read_model(device, install.softgpu_folder);
   if (!machine) return Refusal{exit_failed, machine.error().message};
   environment.set("POOCH_HOST_MEMORY", std::to_string(machine->host_bytes / 5 * 4));

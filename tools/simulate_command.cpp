@@ -136,7 +136,7 @@ Result<SoftDevice> read_device(const std::string& text, const fs::path& softgpu_
   if (!*device || (":" + whole + ":").find(":compute:") != std::string::npos)
     return Error{ErrorCode::invalid_argument,
                  fmt::format("'{}': accepted is a software GPU that keeps time, soft:MODEL[:timing]", text)};
-  (*device)->mode = "timing";
+  (*device)->options.timing = true;
   return **device;
 }
 
@@ -186,7 +186,7 @@ int simulate_command(const SimulateOptions& options) {
   Watched capped = watch(run, "demand", false);
   if (capped.failure.code != 0) return complain(capped.failure);
   SoftDevice large = *device;
-  large.memory = plenty_of_device;
+  large.options.memory = plenty_of_device;
   const RunOptions roomy_run = run_options(options, large, std::to_string(plenty));
   Watched in_core = watch(roomy_run, "keep", true);
   if (in_core.failure.code != 0) return complain(in_core.failure);

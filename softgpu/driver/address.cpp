@@ -91,6 +91,10 @@ const Tombstone* AddressMap::tombstone(std::uint64_t address) const {
   return address < i->second.end ? &i->second : nullptr;
 }
 
+std::size_t AddressMap::count_in(std::uint64_t begin, std::uint64_t end) const {
+  return static_cast<std::size_t>(std::distance(objects_.lower_bound(begin), objects_.lower_bound(end)));
+}
+
 void AddressMap::unearth(std::uint64_t begin, std::uint64_t end) {
   auto i = tombstones_.lower_bound(begin);
   if (i != tombstones_.begin()) {
@@ -116,8 +120,7 @@ void AddressMap::bury(std::uint64_t begin, std::uint64_t end, const Tombstone& w
 std::optional<std::uint64_t> AddressMap::reserve(std::uint64_t bytes, std::uint64_t alignment,
                                                  std::uint64_t hint) {
   alignment = std::max(alignment, granule);
-  // Where nobody asks for a place, drivers hand out low ones.
-  const bool low = hint == 0;
+  const bool low = hint == 0 && next_low_ != 0;
   const std::uint64_t base = reserve_pages(bytes, alignment, low ? round_up(next_low_, alignment) : hint);
   if (low && base == round_up(next_low_, alignment)) next_low_ = base + bytes;
   if (base == 0) return std::nullopt;

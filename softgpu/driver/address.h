@@ -71,6 +71,10 @@ struct Tombstone {
 
 class AddressMap {
  public:
+  // Reservations begin at 0x302000000, as drivers' do, where these addresses are free; else, and with `high`,
+  // where the host's own mappings lie.
+  explicit AddressMap(bool high) : next_low_(high ? 0 : 0x302000000) {}
+
   // Objects. Iterators stay valid until their object is removed.
   using Objects = std::map<std::uint64_t, Object>;
   Object& add(Object object);
@@ -80,6 +84,7 @@ class AddressMap {
   Object* before(std::uint64_t address);  // the last one that begins at or below `address`
   Object* after(const Object& object);    // the next one, where it follows without a gap
   bool any_in(std::uint64_t begin, std::uint64_t end) const;
+  std::size_t count_in(std::uint64_t begin, std::uint64_t end) const;  // that begin there
   Objects& objects() { return objects_; }
   // The newest tombstone that covers `address`.
   const Tombstone* tombstone(std::uint64_t address) const;
@@ -104,7 +109,7 @@ class AddressMap {
   Objects objects_;
   std::map<std::uint64_t, Tombstone> tombstones_;
   std::map<std::uint64_t, std::uint64_t> reservations_;  // base -> bytes
-  std::uint64_t next_low_ = 0x302000000;                 // where the next one goes that asks for no place
+  std::uint64_t next_low_;                               // the next one's place, where none is asked for
   std::map<std::uint64_t, std::uint64_t> arenas_;        // regions of allocations: base -> bytes
   std::map<std::uint64_t, std::uint64_t> free_;          // within them
   std::uint64_t next_id_ = 1;

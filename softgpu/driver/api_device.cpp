@@ -147,7 +147,7 @@ SOFTGPU_EXPORT(cuDeviceGet)(CUdevice* device, int ordinal) {
 SOFTGPU_EXPORT(cuDeviceGetCount)(int* count) {
   SOFTGPU_CALL(__func__, needs_driver | even_after_error);
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *count = m.choice.devices;
+  *count = m.choice.options.devices;
   return CUDA_SUCCESS;
 }
 
@@ -179,7 +179,7 @@ SOFTGPU_EXPORT(cuDeviceGetPCIBusId)(char* id, int length, CUdevice device) {
 SOFTGPU_EXPORT(cuDeviceGetByPCIBusId)(CUdevice* device, const char* id) {
   SOFTGPU_CALL(__func__, needs_driver | even_after_error);
   if (device == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  for (int each = 0; each < m.choice.devices; ++each) {
+  for (int each = 0; each < m.choice.options.devices; ++each) {
     const std::string whole = bus_id(each);
     if (whole != id && whole.substr(0, 10) != id && whole.substr(5) != id) continue;
     *device = each;

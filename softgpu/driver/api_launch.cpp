@@ -111,6 +111,7 @@ CUresult launch(const char* name, bool per_thread, CUfunction function, const Gr
     fmt::print(stderr, "softgpu: no host function for the kernel {} with its parameters\n", kernel->name);
     return CUDA_ERROR_NOT_SUPPORTED;
   }
+  if (!stream->capture) m.scheduler.wait_for_room(call.lock, stream->device);
   Footprint footprint;
   if (kernel->entry != nullptr) {
     kernel->entry->footprint(parameters->pointers.data(), footprint);
@@ -120,6 +121,7 @@ CUresult launch(const char* name, bool per_thread, CUfunction function, const Gr
   Work work = call.work();
   work.by.name = kernel->name;
   work.engine = Engine::compute;
+  work.launch = !stream->capture;
   work.duration = m.cost.kernel(footprint.kind, footprint.flops, footprint.bytes);
   m.statistics.indirect_touches += indirect(footprint.touches, parameters->bytes);
   work.touches = std::move(footprint.touches);

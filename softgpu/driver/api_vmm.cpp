@@ -23,6 +23,13 @@ CUresult check(const Machine& m, const CUmemAllocationProp* prop) {
   return CUDA_SUCCESS;
 }
 
+// What a call costs for the handles in it. With vmm_sync it waits for the device first.
+void change_mappings(Call& call, CUdeviceptr at, std::uint64_t bytes, Nanoseconds per_handle) {
+  Scheduler& scheduler = call.m->scheduler;
+  if (call.m->choice.options.vmm_sync) scheduler.wait_context(call.lock, nullptr);
+  scheduler.now += per_handle * static_cast<Nanoseconds>(call.m->addresses.count_in(at, at + bytes));
+}
+
 // A handler that takes the fault for one of its own, as this driver's does, may return.
 [[noreturn]] void crash(Call& call) {
   call.lock.unlock();
@@ -68,7 +75,9 @@ SOFTGPU_EXPORT(cuMemCreate)
   if (out == nullptr || bytes == 0 || bytes % granule != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult bad = check(m, prop); bad != CUDA_SUCCESS) return bad;
   if (is_host(prop->location)) {
-    if (m.model().crashes) crash(call);
+    const std::optional<HostHandles> asked = m.choice.options.host_handles;
+    if (asked == HostHandles::crash) crash(call);
+    if (asked == HostHandles::refused) return CUDA_ERROR_NOT_PERMITTED;
     m.scheduler.now += m.cost.pin(bytes);
   }
   return m.memory.create(call.lock, call.caller(), bytes, *prop, out);
@@ -91,6 +100,7 @@ SOFTGPU_EXPORT(cuMemMap)
 SOFTGPU_EXPORT(cuMemUnmap)(CUdeviceptr at, size_t bytes) {
   SOFTGPU_CALL(__func__, needs_driver, &Model::unmap);
   ++m.statistics.vmm_calls;
+  change_mappings(call, at, bytes, m.model().unmap_per_handle);
   return m.memory.unmap(call.caller(), at, bytes);
 }
 
@@ -99,6 +109,7 @@ SOFTGPU_EXPORT(cuMemSetAccess)
   SOFTGPU_CALL(__func__, needs_driver, &Model::set_access);
   ++m.statistics.vmm_calls;
   if (descriptors == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  change_mappings(call, at, bytes, m.model().set_access_per_handle);
   for (size_t i = 0; i < count; ++i) {
     const CUmemAccessDesc& d = descriptors[i];
     const bool by_program = m.model().host_handles && is_host(d.location);

@@ -58,15 +58,17 @@ std::map<Context*, StreamPtr>& thread_streams() {
 Machine::Machine(const Choice& chosen, std::optional<std::uint64_t> seed)
     : choice(chosen),
       cost(choice.model),
+      addresses(chosen.options.high_addresses),
       host(choice.model.host_bytes),
       guard(host),
-      physical(choice.model.memory_bytes, chosen.devices, chosen.mode == Mode::compute),
+      physical(choice.model.memory_bytes, chosen.options.devices, !chosen.options.timing),
       host_handles(choice.model.host_handles ? choice.model.host_bytes : 0, 1,
-                   chosen.mode == Mode::compute && choice.model.host_handles, first_of_host_handles),
+                   !chosen.options.timing && choice.model.host_handles, first_of_host_handles),
       checker(addresses, host, physical, host_handles, violations),
-      scheduler(choice.model, checker, guard, violations, seed),
-      memory(addresses, physical, host_handles, host, checker, scheduler, violations, chosen.devices),
-      primaries(static_cast<std::size_t>(chosen.devices)) {}
+      scheduler(choice.model, {chosen.options.noise_percent, chosen.options.noise_seed}, checker, guard,
+                violations, seed),
+      memory(addresses, physical, host_handles, host, checker, scheduler, violations, chosen.options.devices),
+      primaries(static_cast<std::size_t>(chosen.options.devices)) {}
 
 StreamPtr Machine::stream(CUstream handle, bool per_thread, Context* context) {
   if (handle == CU_STREAM_LEGACY || (handle == nullptr && !per_thread))

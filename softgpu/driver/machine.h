@@ -41,11 +41,11 @@ struct Machine {
   Machine(const Choice& choice, std::optional<std::uint64_t> seed);
 
   const Model& model() const { return choice.model; }
-  bool compute() const { return choice.mode == Mode::compute; }
+  bool compute() const { return !choice.options.timing; }
   // The stream that a handle names; null where it names none. `per_thread`: what 0 means.
   StreamPtr stream(CUstream handle, bool per_thread, Context* context);
   Context* create_context(int device, unsigned flags, bool primary);
-  bool has(CUdevice device) const { return device >= 0 && device < choice.devices; }
+  bool has(CUdevice device) const { return device >= 0 && device < choice.options.devices; }
   // Waits for its work and frees what it holds.
   void destroy_context(Lock& lock, Context* context, const char* name, std::uint64_t call);
   // From here on every call fails that fails after a violation; what was submitted does not run.

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 namespace softgpu {
@@ -53,7 +54,9 @@ void read_costs(const json& costs, Model& m) {
   m.create = get("vmm_create");
   m.map = get("vmm_map");
   m.set_access = get("vmm_set_access");
+  m.set_access_per_handle = get("vmm_set_access_per_handle");
   m.unmap = get("vmm_unmap");
+  m.unmap_per_handle = get("vmm_unmap_per_handle");
   m.destroy = get("vmm_destroy");
   m.reserve = get("vmm_reserve");
   m.context = get("context");
@@ -91,58 +94,29 @@ Model read_model(const fs::path& path) {
   m.host_copy = j.at("link").at("host_copy");
   m.copy_latency = j.at("link").at("latency_ns");
   m.launch_gap = j.at("launch_gap_ns");
+  m.event_gap = j.at("event_gap_ns");
   read_costs(j.at("host_ns"), m);
   return m;
 }
 
-bool set_option(const std::string& option, Choice& out) {
-  if (option == "compute" || option == "timing") {
-    out.mode = option == "compute" ? Mode::compute : Mode::timing;
-    return true;
+// Mapping calls at the price that was asked for.
+void scale_mapping(const DeviceOptions& options, Model& m) {
+  if (options.vmm_per_call) {
+    m.set_access += std::exchange(m.set_access_per_handle, 0);
+    m.unmap += std::exchange(m.unmap_per_handle, 0);
   }
-  constexpr const char* devices = "devices=";
-  if (option.rfind(devices, 0) == 0) {
-    const std::string number = option.substr(8);
-    if (number.size() != 1 || number[0] < '1' || number[0] > '8') return false;
-    out.devices = number[0] - '0';
-    return true;
-  }
-  if (option == "host_handles=on" || option == "host_handles=off" || option == "host_handles=crash") {
-    out.model.host_handles = option != "host_handles=off";
-    out.model.crashes = option == "host_handles=crash";
-    return true;
-  }
-  constexpr const char* memory = "memory=";
-  std::uint64_t bytes = 0;
-  if (option.rfind(memory, 0) != 0 || !parse_bytes(option.substr(7), bytes) || bytes == 0) return false;
-  out.model.memory_bytes = bytes;
-  return true;
+  for (Nanoseconds* const price : {&m.create, &m.map, &m.set_access, &m.unmap, &m.destroy,
+                                   &m.set_access_per_handle, &m.unmap_per_handle})
+    *price = static_cast<Nanoseconds>(static_cast<double>(*price) * options.vmm);
+}
+
+void apply(const DeviceOptions& options, Model& m) {
+  if (options.memory) m.memory_bytes = *options.memory;
+  if (options.host_handles) m.host_handles = *options.host_handles != HostHandles::off;
+  scale_mapping(options, m);
 }
 
 }  // namespace
-
-bool parse_bytes(const std::string& text, std::uint64_t& out) {
-  std::size_t digits = 0;
-  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
-  if (digits == 0 || digits > 18) return false;
-  const std::string unit = text.substr(digits);
-  unsigned shift = 0;
-  if (unit == "KiB") {
-    shift = 10;
-  } else if (unit == "MiB") {
-    shift = 20;
-  } else if (unit == "GiB") {
-    shift = 30;
-  } else if (unit == "TiB") {
-    shift = 40;
-  } else if (!unit.empty() && unit != "B") {
-    return false;
-  }
-  const std::uint64_t number = std::strtoull(text.c_str(), nullptr, 10);
-  if (number > (UINT64_MAX >> shift)) return false;
-  out = number << shift;
-  return true;
-}
 
 std::string folder_of(const char* variable, const char* name) {
   if (const char* folder = std::getenv(variable); folder != nullptr && *folder != '\0') return folder;
@@ -165,10 +139,8 @@ bool choose_device(const std::string& value, const std::string& folder, Choice& 
   const std::vector<std::string> parts = split(value, ':');
   const auto refuse = [&](const std::string& why) {
     error = fmt::format(
-        "softgpu: SOFTGPU_DEVICE='{}': {}; accepted: "
-        "MODEL[:compute|timing][:memory=BYTES][:devices=N][:host_handles=on|off|crash], "
-        "BYTES like 16GiB or 80MiB, N from 1 to 8, MODEL one of: {}",
-        value, why, known_models(folder));
+        "softgpu: SOFTGPU_DEVICE='{}': {}; accepted: MODEL[:OPTION]..., OPTION one of: {}; MODEL one of: {}",
+        value, why, accepted_options, known_models(folder));
     return false;
   };
   const fs::path path = fs::path(folder) / (parts[0] + ".json");
@@ -182,8 +154,9 @@ bool choose_device(const std::string& value, const std::string& folder, Choice& 
     return refuse(fmt::format("the model's file cannot be read ({})", problem.what()));
   }
   for (std::size_t i = 1; i < parts.size(); ++i) {
-    if (!set_option(parts[i], out)) return refuse(fmt::format("cannot understand '{}'", parts[i]));
+    if (!read_option(parts[i], out.options)) return refuse(fmt::format("cannot understand '{}'", parts[i]));
   }
+  apply(out.options, out.model);
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "softgpu/device_options.h"
 #include "softgpu/driver/clock.h"
 
 namespace softgpu {
@@ -20,8 +21,7 @@ struct Model {
   std::uint64_t memory_bytes = 0;   // usable by allocations
   std::uint64_t context_bytes = 0;  // taken by the context, beside them
   std::uint64_t host_bytes = 0;     // most that can be page-locked
-  bool host_handles = false;        // cuMemCreate serves HOST_NUMA, for device addresses too
-  bool crashes = false;             // it says that it does, and ends the process when asked to
+  bool host_handles = false;        // it says that cuMemCreate serves HOST_NUMA, for device addresses too
 
   std::map<std::string, double> rates;       // FLOP/s per op kind
   std::map<std::string, double> bandwidths;  // bytes/s per op kind
@@ -29,34 +29,29 @@ struct Model {
   double host_copy = 0;                      // bytes/s of a host-to-host copy
   Nanoseconds copy_latency = 0;
   Nanoseconds launch_gap = 0;  // between two kernels on the device
+  Nanoseconds event_gap = 0;   // what a recorded event takes of its stream's time
 
   // Host costs, per call.
   Nanoseconds api = 0, launch = 0, copy_submit = 0, event = 0, query = 0, synchronize = 0;
   Nanoseconds allocate = 0, free = 0, pool = 0;
   Nanoseconds create = 0, map = 0, set_access = 0, unmap = 0, destroy = 0, reserve = 0;
+  Nanoseconds set_access_per_handle = 0, unmap_per_handle = 0;  // beside these
   Nanoseconds context = 0, module = 0, host_function = 0, pin_call = 0;
   double pin_per_byte = 0;          // nanoseconds
   Nanoseconds profiled_call = 500;  // what a profiler that notes calls adds to each
 };
 
-enum class Mode { compute, timing };
-
 constexpr int most_devices = 8;
 
 // What SOFTGPU_DEVICE asks for.
 struct Choice {
-  Model model;
-  Mode mode = Mode::compute;
-  int devices = 1;  // alike
+  Model model;  // as the options change it
+  DeviceOptions options;
 };
 
-// Reads `MODEL[:compute|timing][:memory=BYTES][:devices=N][:host_handles=on|off|crash]` and the model's file
-// in `folder`. On failure returns false and sets `error` to one line that names the value and what is
-// accepted.
+// Reads `MODEL[:OPTION]…` and the model's file in `folder`. On failure returns false and sets `error` to one
+// line that names the value and what is accepted.
 bool choose_device(const std::string& value, const std::string& folder, Choice& out, std::string& error);
-
-// `16GiB`, `80MiB`, `512KiB`, `4096`. False where it is none of these.
-bool parse_bytes(const std::string& text, std::uint64_t& out);
 
 // A folder of files that this library needs: the variable's value, else `name` beside this library.
 std::string folder_of(const char* variable, const char* name);

@@ -17,15 +17,18 @@ thread_local bool inside_host_function = false;
 constexpr auto grace = std::chrono::milliseconds(10);
 constexpr auto gate_period = std::chrono::microseconds(100);
 
+// About as many as a channel of the real driver takes.
+constexpr std::size_t most_launches_ahead = 1024;
+
 }  // namespace
 
 bool in_host_function() {
   return inside_host_function;
 }
 
-Scheduler::Scheduler(const Model& model, Checker& checker, HostGuard& guard, Violations& violations,
-                     std::optional<std::uint64_t> seed)
-    : model_(model), checker_(checker), guard_(guard), violations_(violations) {
+Scheduler::Scheduler(const Model& model, const Noise& noise, Checker& checker, HostGuard& guard,
+                     Violations& violations, std::optional<std::uint64_t> seed)
+    : model_(model), noise_(noise), checker_(checker), guard_(guard), violations_(violations) {
   if (seed) random_.emplace(*seed);
 }
 
@@ -123,6 +126,7 @@ CUresult Scheduler::submit(Lock& lock, const StreamPtr& stream, Work work) {
   work.sequence = ++stream->submitted;
   add_legacy_dependencies(stream, work);
   const bool calls_host = static_cast<bool>(work.host_function);
+  if (work.launch) ++engines_[static_cast<std::size_t>(stream->device)].launches_waiting;
   stream->queue.push_back(std::move(work));
   pending_.insert(stream);
   progress();
@@ -156,7 +160,8 @@ bool Scheduler::passes_at_once(const Stream& stream) const {
   return !random_ && !violations_.sticky() && !stream.blocking && stream.idle() && pending_.empty();
 }
 
-void Scheduler::pass(const Stream& stream, Record& record) {
+void Scheduler::pass(Stream& stream, Record& record) const {
+  stream.time += model_.event_gap;
   record.clock = stream.clock;
   record.time = stream.time;
   record.done = true;
@@ -249,9 +254,11 @@ void Scheduler::execute(Stream& stream, Work& work) {
                                                                  : nullptr;
   if (engine != nullptr) start = std::max(start, *engine);
   stream.executed = work.sequence;
+  if (work.launch) --engines.launches_waiting;
   if (!check(work, stream)) return;
-  stream.time = start + work.duration;
+  stream.time = start + noise_.over(work.duration, start, stream.id, work.sequence);
   if (engine != nullptr) *engine = stream.time;
+  if (work.launch) engines.launches_end.push_back(stream.time);
   run(work);
   if (work.finish) work.finish(work.by, stream);
   if (work.record) pass(stream, *work.record);
@@ -334,6 +341,7 @@ void Scheduler::drop_everything() {
     stream->executed = stream->submitted;
   }
   std::erase_if(pending_, [](const StreamPtr& stream) { return stream->queue.empty(); });
+  for (Engines& engines : engines_) engines.launches_waiting = 0;
   changed_.notify_all();
 }
 
@@ -349,6 +357,18 @@ void Scheduler::wait_until(Lock& lock, Done done) {
     changed_.notify_all();  // what ran here may be what others wait for
     if (violations_.sticky() || done()) return;
     changed_.wait(lock);
+  }
+}
+
+void Scheduler::wait_for_room(Lock& lock, int device) {
+  Engines& engines = engines_[static_cast<std::size_t>(device)];
+  if (engines.launches_waiting >= most_launches_ahead)
+    wait_until(lock, [&] { return engines.launches_waiting < most_launches_ahead; });
+  std::deque<Nanoseconds>& ends = engines.launches_end;
+  while (!ends.empty() &&
+         (ends.front() <= now || ends.size() + engines.launches_waiting >= most_launches_ahead)) {
+    now = std::max(now, ends.front());
+    ends.pop_front();
   }
 }
 

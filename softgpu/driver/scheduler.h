@@ -21,6 +21,7 @@
 #include "softgpu/driver/checker.h"
 #include "softgpu/driver/host_guard.h"
 #include "softgpu/driver/model.h"
+#include "softgpu/driver/noise.h"
 #include "softgpu/driver/stream.h"
 
 namespace softgpu {
@@ -29,8 +30,8 @@ using Lock = std::unique_lock<std::mutex>;
 
 class Scheduler {
  public:
-  Scheduler(const Model& model, Checker& checker, HostGuard& guard, Violations& violations,
-            std::optional<std::uint64_t> seed);
+  Scheduler(const Model& model, const Noise& noise, Checker& checker, HostGuard& guard,
+            Violations& violations, std::optional<std::uint64_t> seed);
 
   std::mutex mutex;
 
@@ -52,6 +53,9 @@ class Scheduler {
   CUresult submit(Lock& lock, const StreamPtr& stream, Work work);
   CUresult record(Lock& lock, const StreamPtr& stream, const RecordPtr& record, const char* name,
                   std::uint64_t call);
+
+  // Before a launch: the host waits until fewer than 1,024 are ahead of the device.
+  void wait_for_room(Lock& lock, int device);
 
   // --- waiting and asking ---------------------------------------------------------------------------------
   // The host waits for all work of a stream (the legacy stream: of all blocking streams as well).
@@ -83,7 +87,7 @@ class Scheduler {
   bool check(Work& work, Stream& stream);
   void run(Work& work);
   bool passes_at_once(const Stream& stream) const;
-  static void pass(const Stream& stream, Record& record);
+  void pass(Stream& stream, Record& record) const;
   void drop_everything();
   void sweep();
   void start_thread();
@@ -93,6 +97,7 @@ class Scheduler {
   void wait_until(Lock& lock, Done done);
 
   const Model& model_;
+  const Noise noise_;
   Checker& checker_;
   HostGuard& guard_;
   Violations& violations_;
@@ -106,6 +111,8 @@ class Scheduler {
   std::uint32_t next_id_ = 1;
   struct Engines {
     Nanoseconds compute_free = 0, to_device_free = 0, to_host_free = 0;
+    std::uint64_t launches_waiting = 0;    // that nothing ran yet
+    std::deque<Nanoseconds> launches_end;  // of the others, ascending, as far as the host is behind
   };
   std::array<Engines, most_devices> engines_;  // by device
 

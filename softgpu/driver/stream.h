@@ -49,6 +49,7 @@ struct CopyPart {
 struct Work {
   Access by;  // name and call; agent, stream and epoch are filled in when it runs
   Engine engine = Engine::none;
+  bool launch = false;  // of a kernel, which takes a place in the device's queue
   Nanoseconds duration = 0;
   std::vector<Touch> touches;
   std::vector<CopyPart> copies;

@@ -99,7 +99,8 @@ TEST(SoftgpuNames, NothingWorksBeforeInit) {
 TEST(SoftgpuNames, BadDevicesAreRefusedInOneLine) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (const char* bad :
-       {"h100", "v100-pcie3:fast", "v100-pcie3:memory=lots", "v100-pcie3:memory=0", "../x", ":"}) {
+       {"h99", "v100-pcie3:fast", "v100-pcie3:vmm=-1", "v100-pcie3:vmm=1x", "v100-pcie3:noise=2,",
+        "v100-pcie3:addresses=odd", "v100-pcie3:memory=lots", "v100-pcie3:memory=0", "../x", ":"}) {
     EXPECT_EXIT(
         {
           setenv("SOFTGPU_DEVICE", bad, 1);
@@ -107,7 +108,7 @@ TEST(SoftgpuNames, BadDevicesAreRefusedInOneLine) {
           std::exit(refused ? 0 : 1);
         },
         ::testing::ExitedWithCode(0),
-        "^softgpu: SOFTGPU_DEVICE='.*accepted: MODEL.*memory=BYTES.*v100-nvlink2, v100-pcie3\n$");
+        "^softgpu: SOFTGPU_DEVICE='.*accepted: MODEL.*devices=1..8.*v100-nvlink2, v100-pcie3\n$");
   }
 }
 

@@ -1,0 +1,196 @@
+// Where the software GPU is no kinder than silicon: each test plants an assumption that a kind model lets
+// pass.
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "tests/contract/softgpu_driver.h"
+
+using namespace softgpu_test;
+
+namespace {
+
+double between_us(CUevent begin, CUevent end) {
+  EXPECT_EQ(cuEventSynchronize(end), CUDA_SUCCESS);
+  float milliseconds = 0;
+  EXPECT_EQ(cuEventElapsedTime(&milliseconds, begin, end), CUDA_SUCCESS);
+  return 1e3 * static_cast<double>(milliseconds);
+}
+
+// Virtual host time that `work` takes. The stream is idle, so its events have the host's time.
+template <class Work>
+double host_us(Work work) {
+  const CUstream stream = new_stream();
+  const CUevent begin = new_event(), end = new_event();
+  EXPECT_EQ(cuEventRecord(begin, stream), CUDA_SUCCESS);
+  work();
+  EXPECT_EQ(cuEventRecord(end, stream), CUDA_SUCCESS);
+  return between_us(begin, end);
+}
+
+// 32 MiB mapped as so many handles.
+struct Mapped {
+  static constexpr std::size_t bytes = 32 * MiB;
+  CUdeviceptr at = reserve(bytes);
+
+  explicit Mapped(std::size_t handles) {
+    for (std::size_t i = 0; i < handles; ++i)
+      EXPECT_EQ(cuMemMap(at + i * (bytes / handles), bytes / handles, 0, create(bytes / handles), 0),
+                CUDA_SUCCESS);
+  }
+  double access_us() {
+    return host_us([&] { EXPECT_EQ(allow(at, bytes), CUDA_SUCCESS); });
+  }
+  double unmap_us() {
+    return host_us([&] { EXPECT_EQ(cuMemUnmap(at, bytes), CUDA_SUCCESS); });
+  }
+};
+
+TEST(SoftgpuHarsh, MappingManyHandlesAtOnceCostsAsMuchAsOneByOne) {
+  ON_DEVICE("v100-pcie3:timing:vmm=1", "", {
+    Mapped one(1);
+    Mapped many(16);
+    EXPECT_NEAR(one.access_us(), 36, 3);
+    EXPECT_NEAR(many.access_us(), 16 * 36, 6);
+    EXPECT_NEAR(one.unmap_us(), 26, 3);
+    EXPECT_NEAR(many.unmap_us(), 16 * 26, 6);
+  });
+  ON_DEVICE("v100-pcie3:timing:vmm=percall", "", {
+    Mapped many(16);
+    EXPECT_NEAR(many.access_us(), 36, 3);
+    EXPECT_NEAR(many.unmap_us(), 26, 3);
+  });
+}
+
+TEST(SoftgpuHarsh, ThePriceOfMappingIsScaled) {
+  ON_DEVICE("v100-pcie3:timing:vmm=3", "", {
+    Mapped many(16);
+    EXPECT_NEAR(many.access_us(), 3 * 16 * 36, 6);
+    EXPECT_NEAR(many.unmap_us(), 3 * 16 * 26, 6);
+  });
+  ON_DEVICE("v100-pcie3:timing:vmm=0", "", {
+    Mapped many(16);
+    EXPECT_LT(many.access_us(), 3);
+    EXPECT_LT(many.unmap_us(), 3);
+  });
+}
+
+// 3 ms of work, then access to memory that it does not use.
+double access_beside_work_us() {
+  const CUdeviceptr busy = allocate(1'000'000'000);
+  const CUstream stream = new_stream();
+  Mapped one(1);
+  EXPECT_EQ(cuMemsetD8Async(busy, 0, 1'000'000'000, stream), CUDA_SUCCESS);
+  return one.access_us();
+}
+
+TEST(SoftgpuHarsh, MappingMayWaitForTheDevice) {
+  ON_DEVICE("v100-pcie3:timing:vmm=1", "", { EXPECT_LT(access_beside_work_us(), 50); });
+  ON_DEVICE("v100-pcie3:timing:vmm=1:vmm_sync=on", "", { EXPECT_GT(access_beside_work_us(), 1000); });
+}
+
+TEST(SoftgpuHarsh, ReservationsLieWhereIntegersLookLikeAddresses) {
+#if !defined(__SANITIZE_ADDRESS__)
+  ON_DEVICE("v100-pcie3:timing", "", { EXPECT_EQ(reserve(2 * MiB), CUdeviceptr{0x302000000}); });
+#endif
+  ON_DEVICE("v100-pcie3:timing:addresses=high", "", { EXPECT_GT(reserve(2 * MiB), CUdeviceptr{1} << 44); });
+}
+
+TEST(SoftgpuHarsh, HostHandlesThatAreSaidToWorkMayBeRefused) {
+  ON_DEVICE("v100-pcie3:timing:host_handles=refused", "", {
+    int says = 0;
+    EXPECT_EQ(
+        cuDeviceGetAttribute(&says, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0),
+        CUDA_SUCCESS);
+    EXPECT_EQ(says, 1);
+    CUmemAllocationProp prop = device_memory();
+    prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    CUmemGenericAllocationHandle handle = 0;
+    EXPECT_EQ(cuMemCreate(&handle, 2 * MiB, &prop, 0), CUDA_ERROR_NOT_PERMITTED);
+  });
+}
+
+// How long each of `count` equal sets took on the device.
+std::vector<double> sets_us(std::size_t count) {
+  const CUstream stream = new_stream();
+  const CUdeviceptr at = allocate(100'000'000);
+  std::vector<double> took;
+  for (std::size_t i = 0; i < count; ++i) {
+    const CUevent begin = new_event(), end = new_event();
+    EXPECT_EQ(cuEventRecord(begin, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemsetD8Async(at, 0, 100'000'000, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuEventRecord(end, stream), CUDA_SUCCESS);
+    took.push_back(between_us(begin, end));
+  }
+  return took;
+}
+double mean(const std::vector<double>& all) {
+  return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+}
+double deviation(const std::vector<double>& all) {
+  double squares = 0;
+  for (const double one : all) squares += (one - mean(all)) * (one - mean(all));
+  return std::sqrt(squares / static_cast<double>(all.size()));
+}
+
+TEST(SoftgpuHarsh, EqualWorkTakesUnequalTimes) {
+  ON_DEVICE("v100-pcie3:timing", "", { EXPECT_LT(deviation(sets_us(400)), 1e-3); });
+  ON_DEVICE("v100-pcie3:timing:noise=2,5", "", {
+    const std::vector<double> took = sets_us(400);
+    EXPECT_GT(deviation(took) / mean(took), 0.015);
+    EXPECT_LT(deviation(took) / mean(took), 0.03);
+  });
+}
+
+TEST(SoftgpuHarsh, EventsTakeTheDevicesTime) {
+  ON_DEVICE("v100-pcie3:timing", "", {
+    const CUstream stream = new_stream();
+    const CUevent begin = new_event(), end = new_event(), between = new_event(CU_EVENT_DISABLE_TIMING);
+    const CUdeviceptr at = allocate(100'000'000);
+    EXPECT_EQ(cuMemsetD8Async(at, 0, 100'000'000, stream), CUDA_SUCCESS);  // the host is ahead from here on
+    EXPECT_EQ(cuEventRecord(begin, stream), CUDA_SUCCESS);
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(cuEventRecord(between, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuEventRecord(end, stream), CUDA_SUCCESS);
+    EXPECT_GE(between_us(begin, end), 10);
+  });
+}
+
+TEST(SoftgpuHarsh, ALaunchWaitsWhileTheDeviceHasTooManyAheadOfIt) {
+  ON_DEVICE("v100-pcie3:timing", "", {
+    const CUstream stream = new_stream();
+    const CUdeviceptr at = allocate(100'000'000);
+    const auto launch_us = [&] {
+      return host_us([&] { EXPECT_EQ(fill(at, 25'000'000, 0, stream), CUDA_SUCCESS); });
+    };
+    for (int i = 0; i < 1000; ++i) EXPECT_LT(launch_us(), 20);
+    for (int i = 0; i < 1000; ++i) EXPECT_EQ(fill(at, 25'000'000, 0, stream), CUDA_SUCCESS);
+    EXPECT_GT(launch_us(), 100);  // for one fill of 0.1 ms to end
+  });
+}
+
+TEST(SoftgpuHarsh, ALaunchIntoAFullQueueWaitsForWhatHoldsItsStreamBack) {
+  ON_DEVICE("v100-pcie3:compute:memory=64MiB", "", {
+    const CUstream stream = new_stream();
+    const CUdeviceptr gate = allocate(4), at = allocate(4);
+    EXPECT_EQ(cuMemsetD32(gate, 0, 1), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamWaitValue32(stream, gate, 1, CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
+    std::atomic<int> launched = 0;
+    CUcontext context = nullptr;
+    EXPECT_EQ(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    std::thread launcher([&] {
+      EXPECT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+      for (; launched < 1100; ++launched) EXPECT_EQ(fill(at, 1, 0, stream), CUDA_SUCCESS);
+    });
+    while (launched < 1024) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(launched, 1024);
+    EXPECT_EQ(cuStreamWriteValue32(new_stream(), gate, 1, CU_STREAM_WRITE_VALUE_DEFAULT), CUDA_SUCCESS);
+    launcher.join();
+    EXPECT_EQ(launched, 1100);
+  });
+}
+
+}  // namespace
