@@ -141,6 +141,14 @@ struct LinkSample {
   bool both_ways = false;  // while another copy ran in the other direction
 };
 
+// What the host pays to unmap so many handles, map them elsewhere and allow access, with one call of the
+// first and the last.
+struct MoveSample {
+  std::uint32_t handles = 0;
+  std::uint64_t bytes = 0;  // of each
+  double us = 0;
+};
+
 // A file with code that was loaded; without a path: memory that belongs to no file.
 struct Module {
   std::string path;
@@ -182,6 +190,8 @@ struct Profile {
   std::uint64_t iterations = 0;  // of all phases; 0: the stream has no period
   std::uint64_t ops = 0;         // of the whole run
   std::vector<LinkSample> link;
+  std::vector<MoveSample> moves;
+  double launch_us = 0;  // from the host's decision to launch to the device's start; 0: not measured
   std::vector<Module> modules;
   std::vector<CallSite> sites;
   std::vector<Trials> trials;

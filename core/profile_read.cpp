@@ -303,6 +303,12 @@ constexpr JsonField<LinkSample> link_fields[] = {
     {"both_ways", false, [](In& in, LinkSample& s) { s.both_ways = in.boolean(); }},
 };
 
+constexpr JsonField<MoveSample> move_fields[] = {
+    {"handles", true, [](In& in, MoveSample& s) { in.whole(s.handles, most_count); }},
+    {"bytes", true, [](In& in, MoveSample& s) { bytes(in, s.bytes); }},
+    {"us", true, [](In& in, MoveSample& s) { time(in, s.us); }},
+};
+
 constexpr JsonField<Line<Module>> module_fields[] = {
     {"id", true, id},
     {"path", false, [](In& in, Line<Module>& m) { in.text(m.value.path); }},
@@ -351,6 +357,9 @@ constexpr JsonField<Profile> profile_fields[] = {
     {"ops", true, [](In& in, Profile& p) { count(in, p.ops); }},
     {"link", false,
      [](In& in, Profile& p) { in.array([&] { in.object(p.link.emplace_back(), link_fields); }); }},
+    {"moves", false,
+     [](In& in, Profile& p) { in.array([&] { in.object(p.moves.emplace_back(), move_fields); }); }},
+    {"launch_us", false, [](In& in, Profile& p) { time(in, p.launch_us); }},
     {"modules", false, [](In& in, Profile& p) { lines(in, p.modules, module_fields); }},
     {"sites", false, [](In& in, Profile& p) { lines(in, p.sites, site_fields); }},
     {"trials", false, [](In& in, Profile& p) { lines(in, p.trials, trials_fields); }},

@@ -252,6 +252,13 @@ void put_line(Text& out, const LinkSample& sample, std::size_t) {
   line.flag_if_set("both_ways", sample.both_ways);
 }
 
+void put_line(Text& out, const MoveSample& sample, std::size_t) {
+  Line line(out);
+  line.number("handles", sample.handles);
+  line.number("bytes", sample.bytes);
+  line.number("us", sample.us);
+}
+
 void put_line(Text& out, const Module& module, std::size_t id) {
   Line line(out);
   line.number("id", id);
@@ -354,6 +361,8 @@ std::string to_json(const Profile& profile) {
   put_number_field(out, "iterations", profile.iterations);
   put_number_field(out, "ops", profile.ops);
   put_lines(out, "link", profile.link);
+  put_lines(out, "moves", profile.moves);
+  if (profile.launch_us > 0) put_number_field(out, "launch_us", profile.launch_us);
   put_lines(out, "modules", profile.modules);
   put_lines(out, "sites", profile.sites);
   put_lines(out, "trials", profile.trials);

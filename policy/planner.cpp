@@ -43,6 +43,21 @@ Result<const PhaseProfile*> find_phase(const Profile& profile, std::string_view 
   return Error{ErrorCode::invalid_argument, fmt::format("profile: no phase {}", id)};
 }
 
+// Least squares over what was measured: so much for the calls, so much for each handle in them.
+void price_moves(const Profile& profile, Rules& rules) {
+  rules.launch_us = profile.launch_us;
+  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (const MoveSample& sample : profile.moves) {
+    const double handles = sample.handles;
+    ++n, x += handles, y += sample.us, xx += handles * handles, xy += handles * sample.us;
+    rules.handle_bytes = std::max<std::uint64_t>(sample.bytes, 1);
+  }
+  if (x == 0) return;
+  const double spread = n * xx - x * x;
+  rules.handle_us = spread > 0 ? std::max(0.0, (n * xy - x * y) / spread) : y / x;
+  rules.chunk_us = std::max(0.0, (y - rules.handle_us * x) / n);
+}
+
 Error too_little(std::string_view policy, const Question& question, const Decision& least) {
   Rules rules = least.rules;
   rules.cap = 0;  // nothing is fetched before its time
@@ -158,6 +173,7 @@ Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::s
   Rules rules;
   rules.cap = request.memory;
   rules.remap = request.backing == Backing::remap;
+  price_moves(profile, rules);
   Result<Plan> plan = numerics != nullptr
                           ? plan_with_algorithms(*numerics, profile, **phase, rates, rules)
                           : plan_of(*policy, {*problem, rules, request.seed, request.effort}, request.bound);

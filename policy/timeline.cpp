@@ -13,7 +13,8 @@ constexpr std::int32_t steps_between = 32;  // checkpoints
 
 double Simulator::handles_us(std::uint64_t bytes) const {
   if (!rules_.remap) return 0;
-  return static_cast<double>((bytes + rules_.handle_bytes - 1) / rules_.handle_bytes) * rules_.handle_us;
+  const auto pieces = [bytes](std::uint64_t size) { return static_cast<double>((bytes + size - 1) / size); };
+  return pieces(rules_.chunk_bytes) * rules_.chunk_us + pieces(rules_.handle_bytes) * rules_.handle_us;
 }
 
 // The part that runs while the other direction is busy runs at the shared rate.

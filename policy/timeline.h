@@ -44,10 +44,12 @@ struct Rules {
   bool eviction_blocks = false;  // the next op waits until the copy to the host has ended
   bool eviction_beside = false;  // ... which starts together with the map's last reader, not after it
   // Handles that move cost host time, and the host waits where it takes a handle from work in flight (remap).
+  // As much as was measured: unmapping, mapping and access of a chunk, and of each handle in it.
   bool remap = false;
-  double handle_us = 64;                                  // unmap + map + set_access
-  double launch_us = 5;                                   // from the host's decision to the device's start
-  std::uint64_t handle_bytes = std::uint64_t{128} << 20;  // largest
+  double chunk_us = 0, handle_us = 0;
+  double launch_us = 0;                                  // from the host's decision to the device's start
+  std::uint64_t chunk_bytes = std::uint64_t{128} << 20;  // largest
+  std::uint64_t handle_bytes = std::uint64_t{2} << 20;   // under a plan
 };
 
 enum class Engine : std::uint8_t { compute, out, in };

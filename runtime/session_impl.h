@@ -101,6 +101,7 @@ struct Session::Impl {
   void note_use(Work& w, StreamIndex stream, bool succeeded);
   bool idle_for_probe(std::unique_lock<std::mutex>& lock);
   void probe_link(std::unique_lock<std::mutex>& lock);
+  void probe_mapping();
   Status probe_link_over(Address address, std::uint64_t bytes);
   void plan(std::unique_lock<std::mutex>& lock);
   Profile make_profile(bool estimates);
@@ -225,6 +226,8 @@ struct Session::Impl {
   std::uint64_t added_since_asked = 0;  // bytes charged
   std::uint64_t moves_at_launch = 0;    // CountingDevice::moves when an op was last launched
   std::vector<LinkSample> link;
+  std::vector<MoveSample> moves;
+  double launch_us = 0;
   static constexpr std::uint64_t most_scans = 64;  // each is a host wait
   std::map<Address, std::uint64_t> small_buffers;  // bytes
   std::uint64_t scans = 0;

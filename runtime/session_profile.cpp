@@ -3,6 +3,7 @@
 
 #include "core/log.h"
 #include "cupti/link_probe.h"
+#include "cupti/mapping_probe.h"
 #include "runtime/host_wait.h"
 #include "runtime/session_impl.h"
 #include "runtime/trace_file.h"
@@ -47,6 +48,27 @@ void Session::Impl::probe_link(std::unique_lock<std::mutex>& lock) {
     copies.add(order.launched(own));
   residency->close(range, copies);
   temporaries.free(*address, bytes);
+  probe_mapping();
+}
+
+// What moving costs the host, on handles that are free, of the size that they have under a plan.
+void Session::Impl::probe_mapping() {
+  constexpr std::size_t most = 8;
+  const std::uint64_t bytes = HandlePool::unit(limits.cap);
+  std::vector<PhysicalHandle> handles;
+  Pieces pieces;
+  while (pieces.size() < most && pool.available() >= bytes) {
+    const auto taken = pool.acquire(bytes);
+    if (!taken) break;
+    pieces.insert(pieces.end(), taken->begin(), taken->end());
+    if (taken->size() == 1) handles.push_back(taken->front().handle);
+  }
+  bool still_mapped = false;
+  const auto prices = cupti::probe_mapping(device, in_stream, handles, bytes, still_mapped);
+  still_mapped ? pool.abandon(pieces) : pool.give_back(pieces);
+  if (!prices) return log::info("the price of mapping was not measured: {}", prices.error().message);
+  launch_us = prices->launch_us;
+  for (const cupti::MoveSample& s : prices->moves) moves.push_back({s.handles, bytes, s.microseconds});
 }
 
 Status Session::Impl::probe_link_over(Address address, std::uint64_t bytes) {
@@ -84,6 +106,8 @@ Profile Session::Impl::make_profile(bool estimates) {
   profile.need_bytes = tracker.allocations().need_bytes();
   profile.policy = name(config.policy);
   profile.link = link;
+  profile.moves = moves;
+  profile.launch_us = launch_us;
   profiler.fill(profile, estimates);
   if (!estimates) return profile;
   // Ids that only a report explains; a plan that is carried out keeps the program's algorithms anyway.

@@ -426,6 +426,9 @@ Profile Builder::finish(int last) {
            machine_.link_latency_us + static_cast<double>(bytes) / machine_.link_bytes_per_s * 1e6});
     }
   }
+  for (const std::uint32_t handles : {1, 2})
+    profile.moves.push_back({handles, std::uint64_t{128} << 20, 64.0 * handles});
+  profile.launch_us = 5;
   profile.phases.push_back(std::move(phase_));
   return profile;
 }

@@ -66,6 +66,8 @@ Profile random_profile(std::size_t ops, std::uint64_t seed) {
             {to_device, bytes, 10 + static_cast<double>(bytes) / (both ? 9e3 : 12e3), both});
     }
   }
+  for (const std::uint32_t handles : {1, 8}) profile.moves.push_back({handles, 2 * MiB, 3 + 62.5 * handles});
+  profile.launch_us = 4.25;
   const bool in_iteration = seed % 4 != 0;
   profile.phases.push_back(PhaseBuilder(ops, dice, true, in_iteration).build());
   if (seed % 3 == 0) profile.phases.push_back(PhaseBuilder(ops / 4, dice, false, in_iteration).build());

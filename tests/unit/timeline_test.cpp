@@ -213,12 +213,16 @@ TEST(Timeline, MovedHandlesCostHostTimeOnlyWhereTheyMove) {
   const Problem problem = problem_of(four_ops(1000));
   Rules rules = with_cap(12 << 20);
   rules.remap = true;
+  rules.chunk_us = 4;
+  rules.handle_us = 15;
+  rules.launch_us = 5;
   Simulator simulator(problem, rules);
   EXPECT_NEAR(simulator.run(uniform(problem, Class::keep)).us, 1500, 1e-6);
   // The fetch takes handles that the fourth op has just given back: the host sees that, maps, and launches.
   const double swapped = simulator.run(uniform(problem, Class::swap)).us;
-  EXPECT_GT(swapped, 1500 + rules.handle_us);
-  EXPECT_LT(swapped, 1500 + 2 * rules.handle_us + 4 * rules.launch_us);
+  const double moved_us = rules.chunk_us + 5 * rules.handle_us;  // 10 MiB
+  EXPECT_GT(swapped, 1500 + moved_us);
+  EXPECT_LT(swapped, 1500 + 2 * moved_us + 4 * rules.launch_us);
 }
 
 // ReLU works in the batch norm's memory: to have its output again, both run again.

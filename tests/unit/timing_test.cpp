@@ -5,7 +5,9 @@
 
 #include "cupti/event_timer.h"
 #include "cupti/link_probe.h"
+#include "cupti/mapping_probe.h"
 #include "tests/support/lazy_device.h"
+#include "tests/support/refusing_device.h"
 
 namespace pooch::cupti {
 namespace {
@@ -176,6 +178,50 @@ TEST_F(LinkProbeTest, RefusesWhatItCannotMeasure) {
   EXPECT_FALSE(probe_link(device_, out_, out_, {base_, host_, bytes}));
   EXPECT_FALSE(probe_link(device_, out_, in_, {base_, host_, 4 * KiB}));
   EXPECT_EQ(device_.events(), 0u);
+}
+
+class MappingProbeTest : public testing::Test {
+ protected:
+  static constexpr std::size_t count = 8;
+  std::vector<PhysicalHandle> make_handles() {
+    std::vector<PhysicalHandle> handles;
+    for (std::size_t i = 0; i < count; ++i) handles.push_back(*device_.create(2 * MiB));
+    return handles;
+  }
+
+  test::LazyDevice device_{64 * MiB};
+  StreamHandle stream_ = *device_.create_stream();
+  std::vector<PhysicalHandle> handles_ = make_handles();
+  bool still_mapped_ = false;
+};
+
+TEST_F(MappingProbeTest, MovesOneHandleTwoFourAndEightAtOnce) {
+  const auto prices = probe_mapping(device_, stream_, handles_, 2 * MiB, still_mapped_);
+  ASSERT_TRUE(prices) << prices.error().message;
+  std::vector<std::uint32_t> counts;
+  for (const MoveSample& move : prices->moves) counts.push_back(move.handles);
+  EXPECT_EQ(counts, (std::vector<std::uint32_t>{1, 2, 4, 8}));
+  EXPECT_FALSE(still_mapped_);
+  EXPECT_EQ(device_.events(), 0u);
+  for (const PhysicalHandle handle : handles_) EXPECT_TRUE(device_.destroy(handle));
+  EXPECT_EQ(device_.created_bytes(), 0u);
+  EXPECT_TRUE(device_.complaints().empty());
+}
+
+TEST_F(MappingProbeTest, WhateverCallFailsSaysWhetherHandlesAreStillMapped) {
+  test::RefusingDevice counted(device_, {});
+  ASSERT_TRUE(probe_mapping(counted, stream_, handles_, 2 * MiB, still_mapped_));
+  for (std::uint64_t number = 1; number <= counted.calls(); ++number) {
+    test::LazyDevice device(64 * MiB);
+    const StreamHandle stream = *device.create_stream();
+    std::vector<PhysicalHandle> handles;
+    for (std::size_t i = 0; i < count; ++i) handles.push_back(*device.create(2 * MiB));
+    test::RefusingDevice refusing(device, {.number = number});
+    bool still_mapped = false;
+    EXPECT_FALSE(probe_mapping(refusing, stream, handles, 2 * MiB, still_mapped)) << refusing.struck();
+    EXPECT_EQ(still_mapped, refusing.struck() == std::string_view("unmap"));
+    EXPECT_EQ(device.events(), 0u);
+  }
 }
 
 }  // namespace
