@@ -37,7 +37,10 @@ bool read_bytes(std::string_view text, std::uint64_t& out) {
 
 bool read_vmm(std::string_view text, DeviceOptions& options) {
   options.vmm_per_call = text == "percall";
-  if (options.vmm_per_call) return true;
+  if (options.vmm_per_call) {
+    options.vmm = 1;
+    return true;
+  }
   return read_number(text, options.vmm) && options.vmm <= most_times;
 }
 
@@ -94,7 +97,8 @@ std::string to_string(const DeviceOptions& options) {
   if (options.devices != 1) text += ":devices=" + std::to_string(options.devices);
   for (const auto& [name, value] : host_handles_names)
     if (options.host_handles == value) text += ":host_handles=" + std::string(name);
-  if (!options.vmm_per_call) text += ":vmm=" + decimal(options.vmm);
+  if (options.vmm_per_call) text += ":vmm=percall";
+  if (options.vmm != 1) text += ":vmm=" + decimal(options.vmm);
   if (options.vmm_sync) text += ":vmm_sync=on";
   if (options.high_addresses) text += ":addresses=high";
   if (options.noise_percent != 0)

@@ -23,7 +23,7 @@ struct DeviceOptions {
   std::optional<HostHandles> host_handles;  // none: the model's
   // Mapping calls cost this many times the model's price.
   double vmm = 1;
-  bool vmm_per_call = true;  // and as much as for one handle, however many there are in the call
+  bool vmm_per_call = false;  // and as much as for one handle, however many there are in the call
   bool vmm_sync = false;     // cuMemSetAccess and cuMemUnmap wait for the device
   bool high_addresses = false;
   // Works last longer or shorter by so many percent (one standard deviation), drawn by the seed.
