@@ -41,7 +41,9 @@ TEST(ModelsDeathTest, EachLoadsAndIsWhatItSays) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (const Model& model :
        {Model{"titanx", 52, 24, 12}, Model{"p100-pcie3", 60, 56, 16}, Model{"p100-nvlink1", 60, 56, 16},
-        Model{"v100-pcie3", 70, 80, 16}, Model{"v100-nvlink2", 70, 80, 16}, Model{"h200", 90, 132, 140}}) {
+        Model{"v100-pcie3", 70, 80, 16}, Model{"v100-nvlink2", 70, 80, 16}, Model{"h200", 90, 132, 140},
+        Model{"a100-40gb-pcie", 80, 108, 40}, Model{"rtx4090", 89, 128, 24}, Model{"h100-pcie", 90, 114, 80},
+        Model{"h100-sxm", 90, 132, 80}, Model{"gh200", 90, 132, 96}}) {
     EXPECT_EXIT(visit(model), ::testing::ExitedWithCode(0), "") << model.name;
   }
 }
