@@ -14,13 +14,13 @@ void ActivityFeed::note(const CallActivity& call) const {
 }
 
 void ActivityFeed::follow(Work& work, const WorkActivity& activity) const {
-  work.finish = [this, activity, duration = work.duration](const Access&, Stream& in) {
+  work.finish = [this, activity](const Access&, Stream& in) {
     const ActivitySink* const sink = sink_;
     const Machine* const m = machine();
     if (sink == nullptr || m == nullptr) return;
     WorkActivity done = activity;
     done.stream = in.id;
-    done.start = in.time - duration;
+    done.start = in.began;
     done.end = in.time;
     done.now = m->scheduler.now;
     sink->work(done);

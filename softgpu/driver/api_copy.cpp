@@ -106,11 +106,13 @@ class Copy {
     } else if (to_ == Place::device) {
       work.engine = Engine::to_device;
       work.duration = m_.cost.copy_to_device(total_);
+      work.link_bytes = total_;
       ++s.copies_in;
       s.bytes_in += total_;
     } else if (from_ == Place::device) {
       work.engine = Engine::to_host;
       work.duration = m_.cost.copy_to_host(total_);
+      work.link_bytes = total_;
       ++s.copies_out;
       s.bytes_out += total_;
     } else {

@@ -67,6 +67,20 @@ void read_costs(const json& costs, Model& m) {
   m.pin_per_byte = costs.at("pin_per_gb").get<double>() / 1e9;
 }
 
+void read_link(const json& link, Model& m) {
+  m.to_device = link.at("to_device");
+  m.to_host = link.at("to_host");
+  m.host_copy = link.at("host_copy");
+  m.copy_latency = link.at("latency_ns");
+  m.both_ways = link.at("both_ways");
+  if (!(m.both_ways > 0 && m.both_ways <= 1)) throw std::runtime_error("both_ways: accepted: above 0, to 1");
+  m.host_memory = link.value("host_memory", 0.0);
+  m.devices_per_switch = link.value("devices_per_switch", 1);
+  if (m.devices_per_switch > 1) m.switch_uplink = link.at("switch_uplink");
+  if (m.host_memory < 0 || m.devices_per_switch < 1 || (m.devices_per_switch > 1 && !(m.switch_uplink > 0)))
+    throw std::runtime_error("host_memory, devices_per_switch and switch_uplink: accepted: above 0");
+}
+
 Model read_model(const fs::path& path) {
   std::ifstream file(path);
   const json j = json::parse(file);
@@ -89,10 +103,7 @@ Model read_model(const fs::path& path) {
   if (!m.rates.count("elementwise") || !m.bandwidths.count("elementwise")) {
     throw std::runtime_error("rates need a row 'elementwise'");
   }
-  m.to_device = j.at("link").at("to_device");
-  m.to_host = j.at("link").at("to_host");
-  m.host_copy = j.at("link").at("host_copy");
-  m.copy_latency = j.at("link").at("latency_ns");
+  read_link(j.at("link"), m);
   m.launch_gap = j.at("launch_gap_ns");
   m.event_gap = j.at("event_gap_ns");
   read_costs(j.at("host_ns"), m);

@@ -25,8 +25,12 @@ struct Model {
 
   std::map<std::string, double> rates;       // FLOP/s per op kind
   std::map<std::string, double> bandwidths;  // bytes/s per op kind
-  double to_device = 0, to_host = 0;         // bytes/s of the link
-  double host_copy = 0;                      // bytes/s of a host-to-host copy
+  double to_device = 0, to_host = 0;         // bytes/s of the link, either way alone
+  double both_ways = 1;                      // the share of these at which both run at once
+  double host_memory = 0;      // bytes/s to and from all devices of a node; 0: more than they can move
+  int devices_per_switch = 1;  // 1: each has the way to the host to itself
+  double switch_uplink = 0;    // bytes/s, either way alone
+  double host_copy = 0;        // bytes/s of a host-to-host copy
   Nanoseconds copy_latency = 0;
   Nanoseconds launch_gap = 0;  // between two kernels on the device
   Nanoseconds event_gap = 0;   // what a recorded event takes of its stream's time

@@ -28,7 +28,12 @@ bool in_host_function() {
 
 Scheduler::Scheduler(const Model& model, const Noise& noise, Checker& checker, HostGuard& guard,
                      Violations& violations, std::optional<std::uint64_t> seed)
-    : model_(model), noise_(noise), checker_(checker), guard_(guard), violations_(violations) {
+    : model_(model),
+      noise_(noise),
+      checker_(checker),
+      guard_(guard),
+      violations_(violations),
+      links_(model) {
   if (seed) random_.emplace(*seed);
 }
 
@@ -225,14 +230,25 @@ void Scheduler::step(const StreamPtr& stream) {
   if (stream->queue.empty()) pending_.erase(stream);
 }
 
-bool Scheduler::check(Work& work, Stream& stream) {
-  Checker::Landed landed;
+bool Scheduler::check(Work& work, Stream& stream, Checker::Landed& landed) {
   if (!checker_.kernel(work.touches, work.by, stream.clock, landed)) return false;
-  if (landed.read + landed.written > 0) work.duration += Cost(model_).reach(landed.read, landed.written);
   for (const CopyPart& part : work.copies) {
     if (!checker_.copy(part, work.by, stream.clock)) return false;
   }
   return true;
+}
+
+// When a work ends that starts then. What a kernel reaches over the link comes behind its own time.
+Nanoseconds Scheduler::end_of(const Work& work, const Checker::Landed& landed, Nanoseconds start) {
+  const int device = work.by.device;
+  if (work.link_bytes + landed.read + landed.written == 0) return start + work.duration;
+  // What comes begins later: it was submitted since, or held back until now.
+  links_.forget_before(std::min(work.submit_time, now));
+  if (work.link_bytes > 0) return links_.carry(device, work.engine, start, work.duration, work.link_bytes);
+  const Cost cost(model_);
+  const Nanoseconds has_read =
+      links_.carry(device, Engine::to_device, start + work.duration, cost.reach(landed.read, 0), landed.read);
+  return links_.carry(device, Engine::to_host, has_read, cost.reach(0, landed.written), landed.written);
 }
 
 void Scheduler::execute(Stream& stream, Work& work) {
@@ -255,8 +271,11 @@ void Scheduler::execute(Stream& stream, Work& work) {
   if (engine != nullptr) start = std::max(start, *engine);
   stream.executed = work.sequence;
   if (work.launch) --engines.launches_waiting;
-  if (!check(work, stream)) return;
-  stream.time = start + noise_.over(work.duration, start, stream.id, work.sequence);
+  Checker::Landed landed;
+  if (!check(work, stream, landed)) return;
+  work.duration = noise_.over(work.duration, start, stream.id, work.sequence);
+  stream.began = start;
+  stream.time = end_of(work, landed, start);
   if (engine != nullptr) *engine = stream.time;
   if (work.launch) engines.launches_end.push_back(stream.time);
   run(work);

@@ -20,6 +20,7 @@
 
 #include "softgpu/driver/checker.h"
 #include "softgpu/driver/host_guard.h"
+#include "softgpu/driver/links.h"
 #include "softgpu/driver/model.h"
 #include "softgpu/driver/noise.h"
 #include "softgpu/driver/stream.h"
@@ -84,7 +85,8 @@ class Scheduler {
   void step(const StreamPtr& stream);
   void start_host_function(const StreamPtr& stream);
   void execute(Stream& stream, Work& work);
-  bool check(Work& work, Stream& stream);
+  bool check(Work& work, Stream& stream, Checker::Landed& landed);
+  Nanoseconds end_of(const Work& work, const Checker::Landed& landed, Nanoseconds start);
   void run(Work& work);
   bool passes_at_once(const Stream& stream) const;
   void pass(Stream& stream, Record& record) const;
@@ -115,6 +117,7 @@ class Scheduler {
     std::deque<Nanoseconds> launches_end;  // of the others, ascending, as far as the host is behind
   };
   std::array<Engines, most_devices> engines_;  // by device
+  Links links_;
 
   std::condition_variable changed_;
   std::deque<HostJob> jobs_;

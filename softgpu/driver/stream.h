@@ -49,8 +49,9 @@ struct CopyPart {
 struct Work {
   Access by;  // name and call; agent, stream and epoch are filled in when it runs
   Engine engine = Engine::none;
-  bool launch = false;  // of a kernel, which takes a place in the device's queue
-  Nanoseconds duration = 0;
+  bool launch = false;           // of a kernel, which takes a place in the device's queue
+  Nanoseconds duration = 0;      // with nobody else on the link
+  std::uint64_t link_bytes = 0;  // of a copy over it
   std::vector<Touch> touches;
   std::vector<CopyPart> copies;
 
@@ -80,9 +81,9 @@ struct Stream {
   bool in_host_function = false;
 
   VectorClock clock;
-  Nanoseconds time = 0;         // when its last executed work ends
-  std::uint64_t submitted = 0;  // sequence of the last work handed in
-  std::uint64_t executed = 0;   // sequence of the last work executed
+  Nanoseconds began = 0, time = 0;  // when its last executed work begins and ends
+  std::uint64_t submitted = 0;      // sequence of the last work handed in
+  std::uint64_t executed = 0;       // sequence of the last work executed
   std::deque<Work> queue;
   CapturePtr capture;      // that its work goes into; null: it is carried out
   CapturedPoint captured;  // what its next captured work follows

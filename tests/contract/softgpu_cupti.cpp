@@ -97,6 +97,30 @@ TEST(SoftgpuCupti, CopiesAndSetsSayWhereAndHowLong) {
   });
 }
 
+TEST(SoftgpuCupti, ACopyBesideTheOtherDirectionIsRecordedAsLongAsItTook) {
+  ON_DEVICE(timing, "", {
+    enable({CUPTI_ACTIVITY_KIND_MEMCPY});
+    const CUstream first = new_stream(), second = new_stream();
+    const CUevent begin = new_event();
+    const CUdeviceptr a = allocate(32 * MiB), b = allocate(32 * MiB);
+    void *coming = nullptr, *going = nullptr;
+    ASSERT_EQ(cuMemHostAlloc(&coming, 32 * MiB, 0), CUDA_SUCCESS);
+    ASSERT_EQ(cuMemHostAlloc(&going, 32 * MiB, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemcpyHtoDAsync(a, coming, 32 * MiB, first), CUDA_SUCCESS);
+    EXPECT_EQ(cuEventRecord(begin, first), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamWaitEvent(second, begin, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemcpyHtoDAsync(a, coming, 32 * MiB, first), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemcpyDtoHAsync(going, b, 32 * MiB, second), CUDA_SUCCESS);
+    finish_and_flush();
+    const auto& copies = profiler().copies;
+    ASSERT_EQ(copies.size(), 3u);
+    EXPECT_EQ(copies[2].copyKind, CUPTI_ACTIVITY_MEMCPY_KIND_DTOH);
+    EXPECT_EQ(copies[2].start, copies[1].start);
+    EXPECT_NEAR(static_cast<double>(copies[2].end - copies[2].start),
+                1.22 * static_cast<double>(copies[1].end - copies[1].start), 2000);
+  });
+}
+
 TEST(SoftgpuCupti, ExternalIdsAreThoseOfTheInnermostRegionOfTheCallingThread) {
   ON_DEVICE(small, "", {
     constexpr auto custom0 = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;

@@ -1,0 +1,60 @@
+// What crosses the links between host and devices, and when. A copy has a link to itself only where nobody
+// else is on the way: the two directions of a link disturb each other, devices behind one switch share its
+// uplink, and all devices of a node share the host's memory.
+//
+// The end of a work is told to the program when the work is booked, so nothing that comes later can put it
+// off: who comes later bears what both lose. In every moment
+//
+//   the shares of their rates at which the two directions of a link run add up to 2 * both_ways at most,
+//   what goes one way through an uplink is its rate at most, and what crosses all links the memory's at most.
+//
+// Where both_ways is below a half, two copies at once are slower than one after the other. The earlier one
+// keeps its rate there as well; the later one falls back meanwhile, so that both take as long as two that
+// share.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "softgpu/driver/model.h"
+#include "softgpu/driver/stream.h"
+
+namespace softgpu {
+
+class Links {
+ public:
+  explicit Links(const Model& model);
+
+  // Books `bytes` from `start` on, which alone take `alone`; returns when they have crossed. `way` is one of
+  // the two engines for copies.
+  Nanoseconds carry(int device, Engine way, Nanoseconds start, Nanoseconds alone, std::uint64_t bytes);
+  // Nothing will start before `time` any more.
+  void forget_before(Nanoseconds time);
+
+  // A stretch of a crossing, at one rate.
+  struct Crossing {
+    Nanoseconds begin, end;
+    int device;
+    Engine way;
+    double rate;  // bytes/s
+  };
+  const std::vector<Crossing>& booked() const { return booked_; }
+
+ private:
+  // Bytes/s in one moment.
+  struct Load {
+    double same = 0, opposite = 0;
+  };
+  double rate(Engine way) const;
+  int switch_of(int device) const { return device / model_.devices_per_switch; }
+  double left_of(double same_rate, double opposite_rate, const Load& load) const;
+  double left_at(Nanoseconds time, int device, Engine way) const;
+  Nanoseconds next_change(Nanoseconds after) const;
+
+  const Model& model_;
+  const double
+      left_beside_;  // the share of its rate that a direction keeps beside the other one at full rate
+  std::vector<Crossing> booked_;
+};
+
+}  // namespace softgpu
