@@ -4,7 +4,9 @@
 calibrate.py RESULTS MODEL [-o FILE]
 
 RESULTS is what tests/gpu/run.py wrote, MODEL a file of softgpu/models. Only fields that were measured change; each change is
-shown, with how much it is. Without -o nothing is written.
+shown, with how much it is. Without -o nothing is written. Mapping calls cost a + b · handles: the dearest of what was measured
+idle and with copies each way. What does not lie on such a line is named on stderr, its field stays as it is, and the exit code
+is 1.
 """
 import argparse
 import json
@@ -12,7 +14,11 @@ import pathlib
 import re
 import sys
 
-HANDLE = "128MiB"  # the size that costs of handles are taken from: what pooch uses under caps of 2 GiB and more
+import handle_costs
+
+HANDLE = "128MiB"  # the size that costs besides mapping are taken from: what pooch uses under caps of 2 GiB and more
+LOADS = ("to_device", "to_host")
+PER_HANDLE = "_per_handle"
 LARGE = 16 << 20   # bytes of a copy whose rate is the link's
 PINNED_SMALL = 2 << 20
 
@@ -53,9 +59,10 @@ def measured(facts, model):
                              ("l2_bytes",) * 2, ("memory_bytes", "free_bytes")):
         yield (field,), facts.get("device", attribute)
     yield ("context_bytes",), None if total is None else total - free
-    for field, call in (("vmm_create", "create_us"), ("vmm_map", "map_us"), ("vmm_set_access", "set_access_us"),
-                        ("vmm_unmap", "unmap_us"), ("vmm_destroy", "release_us"), ("vmm_reserve", "reserve_us")):
-        yield ("host_ns", field), scaled(facts.get("vmm", "idle", HANDLE, call), 1e3, api)
+    yield ("host_ns", "vmm_reserve"), scaled(facts.get("vmm", "idle", HANDLE, "reserve_us"), 1e3, api)
+    for row in facts.get("vmm", "idle", HANDLE, "by_handles") or []:
+        if row["handles"] == 1:
+            yield ("host_ns", "vmm_destroy"), scaled(row["release_us"], 1e3, api)
     for field, call in (("event", "event_record_us"), ("query", "event_query_us"), ("synchronize", "stream_synchronize_us"),
                         ("copy_submit", "copy_submit_us"), ("allocate", "allocate_64MiB_us"), ("free", "free_64MiB_us")):
         yield ("host_ns", field), scaled(facts.get("calls", call), 1e3, api)
@@ -68,6 +75,25 @@ def measured(facts, model):
     yield ("bytes_per_s", "set"), facts.get("device_copy", "set_bytes_per_s")
     # The model counts what is read and what is written.
     yield ("bytes_per_s", "copy_device"), scaled(facts.get("device_copy", "copy_bytes_per_s"), 2)
+
+
+def mapping(facts, api, cannot):
+    """The same for calls whose cost depends on how many handles they are for. `cannot` gets what could not be fitted. One call
+    makes or maps one handle, so that these two have no cost without any."""
+    conditions = {"idle": facts.get("vmm", "idle")} | {way: facts.get("vmm_under_load", way) for way in LOADS}
+    for call in ("create", "map", "set_access", "unmap"):
+        field = f"vmm_{call}"
+        try:
+            condition, base, each, off = handle_costs.dearest(conditions, call)
+        except handle_costs.CannotFit as why:
+            cannot.append(f"host_ns.{field} cannot be fitted and stays: {why}")
+            continue
+        remark = f"{condition}: {base:.4g} + {each:.4g} us a handle, within {off:.0%}"
+        if call in ("create", "map"):
+            yield ("host_ns", field), scaled(each, 1e3, api), remark
+        else:
+            yield ("host_ns", field), scaled(base, 1e3, api), remark
+            yield ("host_ns", field + PER_HANDLE), each * 1e3, remark
 
 
 def pinning(facts, api):
@@ -84,20 +110,25 @@ def replace(text, path, value):
     start = 0 if len(path) == 1 else text.index(f'"{path[0]}"')
     number = re.compile(rf'("{path[-1]}":\s*)([-+.\deE]+)')
     found = number.search(text, start)
+    if found is None:  # only what is beside a field of its name may be new
+        beside = re.compile(rf'"{path[-1].removesuffix(PER_HANDLE)}":\s*[-+.\deE]+').search(text, start)
+        return f'{text[:beside.end()]}, "{path[-1]}": {round(value)}{text[beside.end():]}'
     whole = f"{round(value / 1e9)}e9" if path[0].endswith("_per_s") or path[-1] in ("to_host", "to_device") else str(round(value))
     return text[:found.start(2)] + whole + text[found.end(2):]
 
 
 def value_at(model, path):
     for key in path:
-        model = model[key]
+        model = model.get(key) if path[-1].endswith(PER_HANDLE) else model[key]
     return model
 
 
-def changes(facts, model):
+def changes(facts, model, cannot):
     for path, value in measured(facts, model):
         if value is not None and value > 0:
-            yield path, value_at(model, path), value
+            yield path, value_at(model, path), value, ""
+    for path, value, remark in mapping(facts, model["host_ns"]["api"], cannot):
+        yield path, value_at(model, path), value, remark
 
 
 def with_source(text, model, results, fields):
@@ -121,7 +152,8 @@ def main():
         results = json.loads(pathlib.Path(o.results).read_text(encoding="utf-8"))
         text = pathlib.Path(o.model).read_text(encoding="utf-8")
         model = json.loads(text)
-        rows = list(changes(Facts(results), model))
+        cannot = []
+        rows = list(changes(Facts(results), model, cannot))
     except (OSError, ValueError) as error:
         sys.exit(f"calibrate: {error}")
     except (KeyError, TypeError, AttributeError) as error:
@@ -130,12 +162,16 @@ def main():
         sys.exit(f"calibrate: {o.results} has no facts of a device")
     if results["device"] != "real":
         print(f"calibrate: these are numbers of {results['device']}, not of silicon", file=sys.stderr)
-    for path, before, after in rows:
-        print(f"{'.'.join(path):28} {before:>16.6g} {after:>16.6g}  {100 * (after / before - 1) if before else float('inf'):+8.1f} %")
+    for path, before, after, remark in rows:
+        change = f"{100 * (after / before - 1):+8.1f} %" if before else "       new" if before is None else ""
+        print(f"{'.'.join(path):34} {before or 0:>16.6g} {after:>16.6g}  {change:10}  {remark}".rstrip())
         text = replace(text, path, after)
     if o.output:
-        pathlib.Path(o.output).write_text(with_source(text, model, results, [".".join(path) for path, _, _ in rows]),
+        pathlib.Path(o.output).write_text(with_source(text, model, results, [".".join(path) for path, *_ in rows]),
                                           encoding="utf-8")
+    for line in cannot:
+        print(f"calibrate: {line}", file=sys.stderr)
+    sys.exit(1 if cannot else 0)
 
 
 if __name__ == "__main__":

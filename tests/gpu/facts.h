@@ -92,6 +92,14 @@ class HostMemory {
   void* address_ = nullptr;
 };
 
+// What cuMemCreate and cuMemSetAccess are told of a place.
+inline CUmemAllocationProp property(CUmemLocationType where) {
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = where;
+  return prop;
+}
+
 // How long the host is in a call: by the host's clock; on the software GPU by its virtual one, which only
 // events tell.
 class HostClock {

@@ -1,16 +1,9 @@
-// Virtual memory: what its calls cost, and what one handle at two addresses, one address of two handles and
-// host memory behind a device address do.
+// Virtual memory: what one handle at two addresses, one address of two handles and host memory behind a
+// device address do.
 #include "tests/gpu/sections.h"
 
 namespace pooch::facts {
 namespace {
-
-CUmemAllocationProp property(CUmemLocationType where) {
-  CUmemAllocationProp prop{};
-  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location.type = where;
-  return prop;
-}
 
 class Handle {
  public:
@@ -64,69 +57,6 @@ class Range {
   bool mapped_ = false;
 };
 
-// Copies within the device: half a second of them, fewer than a driver queues without waiting.
-class Background {
- public:
-  explicit Background(Bench& bench) : bench_(bench), from_(bench.bulk), to_(bench.bulk) {}
-  void start() {
-    const int copies = bench_.software && bench_.holds_bytes ? 20 : 900;
-    for (int i = 0; i < copies; ++i) must_call(cuMemcpyDtoDAsync, to_, from_, bench_.bulk, bench_.work);
-    last_.record(bench_.work);
-  }
-  bool running() const { return driver_call(cuEventQuery, last_) == CUDA_ERROR_NOT_READY; }
-
- private:
-  Bench& bench_;
-  DeviceMemory from_, to_;
-  Event last_;
-};
-
-// The calls that pooch makes for a gibibyte of handles of one size; medians in microseconds.
-class VmmCosts {
- public:
-  VmmCosts(Bench& bench, std::size_t handle_bytes)
-      : clock_(bench.clock), bytes_(handle_bytes), count_(GiB / handle_bytes), handles_(count_) {}
-
-  Json measure() {
-    Json out;
-    CUdeviceptr base = 0;
-    out["reserve_us"] = clock_.microseconds(
-        [&] { must_call(cuMemAddressReserve, &base, GiB, std::size_t{0}, CUdeviceptr{0}, 0ULL); });
-    const CUmemAllocationProp prop = property(CU_MEM_LOCATION_TYPE_DEVICE);
-    const CUmemAccessDesc rights{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    out["create_us"] =
-        each([&](std::size_t i) { must_call(cuMemCreate, &handles_[i], bytes_, &prop, 0ULL); });
-    const auto map = [&](std::size_t i) {
-      must_call(cuMemMap, base + i * bytes_, bytes_, std::size_t{0}, handles_[i], 0ULL);
-    };
-    const auto unmap = [&](std::size_t i) { must_call(cuMemUnmap, base + i * bytes_, bytes_); };
-    const auto allow = [&](std::size_t i) {
-      must_call(cuMemSetAccess, base + i * bytes_, bytes_, &rights, std::size_t{1});
-    };
-    out["map_us"] = each(map);
-    out["set_access_1GiB_at_once_us"] =
-        clock_.microseconds([&] { must_call(cuMemSetAccess, base, GiB, &rights, std::size_t{1}); });
-    out["unmap_1GiB_at_once_us"] = clock_.microseconds([&] { must_call(cuMemUnmap, base, GiB); });
-    each(map);
-    out["set_access_us"] = each(allow);
-    out["unmap_us"] = each(unmap);
-    out["release_us"] = each([&](std::size_t i) { must_call(cuMemRelease, handles_[i]); });
-    must_call(cuMemAddressFree, base, GiB);
-    return out;
-  }
-
- private:
-  template <class Call>
-  double each(Call call) {
-    std::vector<double> times;
-    for (std::size_t i = 0; i < count_; ++i) times.push_back(clock_.microseconds([&] { call(i); }));
-    return median(std::move(times));
-  }
-  HostClock& clock_;
-  std::size_t bytes_, count_;
-  std::vector<CUmemGenericAllocationHandle> handles_;
-};
-
 void need_bytes_held(const Bench& bench) {
   if (!bench.holds_bytes) throw NoAnswer("the software GPU's memory has no content in timing mode");
 }
@@ -165,21 +95,6 @@ void host_backed(Bench& bench, CUmemLocationType where, Json& out) {
 }
 
 }  // namespace
-
-void vmm_section(Bench& bench, Json& out) {
-  Background background(bench);
-  for (const bool loaded : {false, true}) {
-    for (const std::size_t mib : {2, 16, 128, 512}) {
-      if (loaded) background.start();
-      Json row = VmmCosts(bench, mib * MiB).measure();
-      // False where one of these calls waits for work that has nothing to do with its memory, or the work was
-      // short.
-      if (loaded) row["work_still_running"] = background.running();
-      bench.work.finish();
-      out[loaded ? "loaded" : "idle"][std::to_string(mib) + "MiB"] = std::move(row);
-    }
-  }
-}
 
 // One handle at two addresses: what is written through one is read through the other, in the order of events.
 void alias_section(Bench& bench, Json& out) {

@@ -30,7 +30,7 @@ FACTS = {"device": "the model's", "versions": "those of the libraries that are f
          "naming": "names in its own libcuda, where every pointer is an export's", "calls": OF_MODEL,
          "kernel": OF_MODEL, "kernel_handles": "its functions' queries refuse what is no function",
          "backend_plan": "its plans know no handle",
-         "vmm": OF_MODEL + "; no call waits for work on other memory, whatever its size", "remap": OF_MODEL,
+         "vmm": OF_MODEL, "vmm_under_load": OF_MODEL + "; no call waits for work on other memory", "remap": OF_MODEL,
          "alias": "mapping is mmap: two addresses are one memory always",
          "host_numa_backed": "it has no host memory at device addresses", "host_backed": "it has no host memory at device addresses",
          "device_copy": OF_MODEL, "pinning": OF_MODEL}

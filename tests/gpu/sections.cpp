@@ -11,6 +11,7 @@ std::span<const Section> sections() {
       {"kernel", kernel_section},
       {"kernel_handles", kernel_handles_section},
       {"vmm", vmm_section},
+      {"vmm_under_load", vmm_under_load_section},
       {"alias", alias_section},
       {"remap", remap_section},
       {"host_numa_backed", host_numa_backed_section},

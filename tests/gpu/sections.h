@@ -12,8 +12,10 @@ void naming_section(Bench&, Json&);
 void calls_section(Bench&, Json&);
 void kernel_section(Bench&, Json&);
 void kernel_handles_section(Bench&, Json&);
-// facts_memory.cpp
+// facts_vmm.cpp
 void vmm_section(Bench&, Json&);
+void vmm_under_load_section(Bench&, Json&);
+// facts_memory.cpp
 void alias_section(Bench&, Json&);
 void remap_section(Bench&, Json&);
 void host_numa_backed_section(Bench&, Json&);
