@@ -68,8 +68,8 @@ class Bundle:
         self.place(SOURCE / "examples/data/README.md", data, "digits.md")  # whose they are, and their licence
 
     def place_tests(self):
-        for name in ("device_test", "facts", "cudnn_facts"):
-            self.place_program(self.build / "tests" / name, "tests/gpu", name)
+        for name in ("device_test", "facts", "cudnn_facts", "preload/real_libraries", "preload/libreal_libraries_spy.so"):
+            self.place_program(self.build / "tests" / name, "tests/gpu", pathlib.Path(name).name)
         for folder in ("tests/gpu", "tests/bench", "examples/pytorch"):
             for script in sorted((SOURCE / folder).glob("*.py")):
                 self.place(script, folder, script.name)

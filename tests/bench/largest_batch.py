@@ -1,8 +1,8 @@
 """The largest batch that trains in 16 GiB: in-core, and under a policy with a host budget.
 
-usage: largest_batch.py BUILD_FOLDER_OR_BUNDLE [NETWORK [HOST_MEMORY [POLICY [MODEL]]]]
+usage: largest_batch.py BUILD_FOLDER_OR_BUNDLE [NETWORK [HOST_MEMORY [POLICY [MODEL [LEAST]]]]]
 MODEL: of the software GPU, then in virtual time and in-core on a device of that size; or `real`, then in-core under the policy
-`keep`, which lets nothing leave.
+`keep`, which lets nothing leave. LEAST: times the largest batch in-core; a smaller one gives exit code 1.
 
 Bisects in steps of 8 images. A batch trains when all iterations end well, within the cap, without a violation; it is planned
 when some of them followed a plan from their first op to their last. What the first batch that does not train is refused
@@ -12,12 +12,12 @@ import json
 import pathlib
 import sys
 
-ARGUMENTS = sys.argv[2:] + ["resnet50", "178GiB", "hybrid", "v100-pcie3"][len(sys.argv[2:]):]
+ARGUMENTS = sys.argv[2:] + ["resnet50", "178GiB", "hybrid", "v100-pcie3", "0"][len(sys.argv[2:]):]
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "gpu"))
 from programs import MIB, Device, Programs  # noqa: E402
 
 PROGRAMS = Programs(sys.argv[1])
-NETWORK, HOST, POLICY, MODEL = ARGUMENTS
+NETWORK, HOST, POLICY, MODEL, LEAST = *ARGUMENTS[:4], float(ARGUMENTS[4])
 CAP_MIB = 16 << 10
 DEVICE = Device("real" if MODEL == "real" else f"soft:{MODEL}:timing:memory={CAP_MIB}MiB")
 STEP = 8
@@ -75,7 +75,9 @@ def main():
     print(json.dumps({"network": NETWORK, "model": MODEL, "host_memory": HOST, "policy": POLICY, "in_core": in_core,
                       "planned": planned, "planned_times": round(planned / in_core, 2), "largest": batch,
                       "largest_times": round(batch / in_core, 2), "need_bytes": best.summary["need_bytes"], "peak_host_bytes": best.summary["peak_host_bytes"],
-                      "ms_per_iteration": json.loads(best.out)["ms_per_iteration"], "beyond": refusal}, indent=1))
+                      "ms_per_iteration": json.loads(best.out)["ms_per_iteration"], "beyond": refusal}, indent=1), flush=True)
+    if batch < LEAST * in_core:
+        sys.exit(f"{batch} is less than {LEAST:g} times {in_core}")
 
 
 if __name__ == "__main__":

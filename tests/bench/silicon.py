@@ -3,7 +3,8 @@
 usage: silicon.py [--device real] [--batch 640] [--memory 16GiB] … ; --help lists all
 
 Ratios are to in-core training on the same device in the same run. On a software GPU (soft:h200:timing) times are virtual. A
-row that did not run says why. Exit code 1: a row failed.
+row that did not run says why. Goals (GOALS, and tests/gpu/judge.py) are for the batches and the cap that are the defaults.
+Exit code 1: a row failed, a goal was missed, or all rows were skipped.
 """
 import argparse
 import datetime
@@ -14,7 +15,8 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "gpu"))
-from checks import Checks, Failed, Skipped, require, skipping, write_json  # noqa: E402
+import judge  # noqa: E402
+from checks import Checks, Failed, Skipped, nothing_done, require, skipping, write_json  # noqa: E402
 from part_pytorch import example, said, torch_version  # noqa: E402
 from torch_example import OUT_OF_MEMORY  # noqa: E402
 from programs import GIB, Device, Programs  # noqa: E402
@@ -30,6 +32,10 @@ PEERS = {"torch.utils.checkpoint": "checkpoint", "save_on_cpu": "save_on_cpu"}
 TORCH = {"torch-resnet50-tf32": ["--tf32", "resnet50.py", "--same-batch"],
          "torch-resnet50-bf16": ["--bf16", "resnet50.py", "--same-batch", "--channels-last"],
          "torch-gpt": ["--bf16", "gpt.py", "--width", "2048", "--heads", "16", "--layers", "8", "--vocabulary", "8192"]}
+
+# By group: how many times as long as in-core training, and what must be slower.
+GOALS = {"trainer": (1.15, ()), "torch-resnet50-tf32": (1.15, tuple(PEERS)), "torch-resnet50-bf16": (1.15, ()), "torch-gpt": (1.12, ())}
+FOR_GOALS = ("network", "batch", "torch_batch", "gpt_batch", "memory")  # options
 
 
 class Silicon:
@@ -158,6 +164,7 @@ def options(words):
     parser.add_argument("--build")
     parser.add_argument("--python", default=sys.executable, help="for PyTorch")
     o = parser.parse_args(words)
+    o.with_goals = all(getattr(o, name) == parser.get_default(name) for name in FOR_GOALS)
     try:
         o.memory_bytes = bytes_of(o.memory)
     except argparse.ArgumentTypeError as error:
@@ -177,14 +184,19 @@ def main(words):
                "gpt_batch": o.gpt_batch, "iterations": o.iterations, "groups": {}}
     for group, rows in bench.groups():
         if checks.chosen(group):
-            results["groups"][group] = checks.make(group, rows())
+            made = results["groups"][group] = checks.make(group, rows())
+            if o.with_goals:
+                made["missed"] = judge.goals({row["name"]: row for row in made["checks"]}, *GOALS[group])
             write_json(o.out, results)
     text = "\n\n".join([f"{o.device}, cap {o.memory}, {results['date']}; times are {results['clock']}.",
-                        *(table(group, made) for group, made in results["groups"].items())]) + "\n"
+                        *(table(group, made) for group, made in results["groups"].items()),
+                        *(f"{group}: goal missed: {goal}" for group, made in results["groups"].items() for goal in made.get("missed", [])),
+                        *([] if o.with_goals else ["Goals are not judged: they are for the default batches and cap."])]) + "\n"
     print("\n" + text, end="")
     if o.table:
         pathlib.Path(o.table).write_text(text, encoding="utf-8")
-    return 1 if checks.unused or any(made["failed"] for made in results["groups"].values()) else 0
+    bad = checks.unused or any(made["failed"] or made.get("missed") for made in results["groups"].values())
+    return 1 if nothing_done(checks, "silicon.py") or bad else 0
 
 
 if __name__ == "__main__":

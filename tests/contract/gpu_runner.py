@@ -11,8 +11,13 @@ import unittest
 
 SOURCE, BUILD = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 PLACES = {"pooch": "tools/pooch", "train": "examples/train", "device_test": "tests/device_test", "facts": "tests/facts",
-          "cudnn_facts": "tests/cudnn_facts"}
+          "cudnn_facts": "tests/cudnn_facts", "softgpu": "softgpu", "real_libraries": "tests/preload/real_libraries",
+          "spy": "tests/preload/libreal_libraries_spy.so"}
 MODEL = SOURCE / "softgpu/models/h200.json"
+# pooch, but for the library that it preloads: one without any hook.
+WITHOUT_HOOKS = """#!/bin/sh
+if [ "$1" = path ]; then echo {library}; else exec {pooch} "$@"; fi
+"""
 # The trainer, but for one digit of its last loss under pooch.
 WRONG_TRAINER = """#!/bin/sh
 {train} "$@" || exit
@@ -53,10 +58,12 @@ class Runner(unittest.TestCase):
         return build
 
     def test_every_part_runs_and_what_cannot_is_named(self):
-        done, results, found = self.checks("facts,device,links,pytorch,bits:digits/hybrid/remap")
+        done, results, found = self.checks("facts,device,links,pytorch,bits:digits/hybrid/remap,lookups,runs:arena")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual({part: made["status"] for part, made in results["parts"].items()},
-                         {"facts": "ok", "device": "ok", "bits": "ok", "pytorch": "skipped", "links": "ok"})
+                         {"facts": "ok", "device": "ok", "bits": "ok", "pytorch": "skipped", "links": "ok", "lookups": "ok", "runs": "ok"})
+        self.assertEqual(found["runs/arena"]["arena"], "0x6a5a4a400000")
+        self.assertGreater(found["lookups/launches"]["kernels"]["cuLaunchKernel of a kernel"], 5)
         self.assertEqual(results["machine"]["gpu"]["name"], "Tesla V100-PCIE-16GB")
         self.assertEqual(found["facts/alias"]["found"]["wrong_words"], 0)
         self.assertIn("CUDA_ERROR_NOT_SUPPORTED", found["facts/host_backed"]["reason"])
@@ -79,6 +86,20 @@ class Runner(unittest.TestCase):
         self.assertEqual(check["status"], "failed")
         self.assertEqual(check["reason"], "with pooch the loss differs from iteration 9 on")
 
+    def test_hooks_that_no_look_up_meets_fail(self):
+        pooch = WITHOUT_HOOKS.format(library=BUILD / "softgpu/kernels/nothing.so", pooch=BUILD / PLACES["pooch"])
+        done, _, found = self.checks("lookups:cud*", build=self.changed_build(pooch=pooch))
+        statuses = {check["status"] for check in found.values()}
+        if statuses == {"skipped"}:
+            self.skipTest("the vendor's libraries are not installed")
+        self.assertEqual((done.returncode, statuses), (1, {"failed"}), done.stdout + done.stderr)
+        self.assertIn("no look-up met a wrapper", found["lookups/cudart"]["reason"])
+
+    def test_a_run_that_skips_everything_fails(self):
+        done, results, _ = self.checks("pytorch")
+        self.assertEqual((done.returncode, results["parts"]["pytorch"]["status"]), (1, "skipped"), done.stdout + done.stderr)
+        self.assertIn("nothing was shown", done.stderr)
+
     def test_a_program_that_is_missing_fails(self):
         done, _, found = self.checks("device", build=self.changed_build(device_test=None))
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -93,7 +114,7 @@ class Runner(unittest.TestCase):
     def test_without_time_everything_is_skipped_and_checks_made_before_are_kept(self):
         self.checks("facts:device")
         done, results, found = self.checks("links,facts:naming", more=("--add", "--time-limit", "0.000001"))
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertEqual((found["facts/device"]["status"], found["facts/naming"]["status"]), ("ok", "skipped"))
         self.assertEqual((found["links/by-size"]["status"], found["links/by-size"]["reason"]), ("skipped", "no time was left"))
         self.assertEqual(results["parts"]["facts"]["status"], "ok")
@@ -139,6 +160,7 @@ class Runner(unittest.TestCase):
         self.assertLess(rows["in-core"]["ms"], rows["hybrid-alias"]["ms"])
         self.assertLessEqual(rows["hybrid-alias"]["peak_device_bytes"], 3 << 30)
         self.assertIn("virtual time", done.stdout)
+        self.assertIn("Goals are not judged", done.stdout)
         self.assertRegex(done.stdout, r"\| in-core \| [\d.]+ \| [\d.]+ \| 1\.000 × \|")
         self.assertEqual({row["status"] for row in results["groups"]["torch-gpt"]["checks"]}, {"skipped"})
 

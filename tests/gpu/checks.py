@@ -1,7 +1,9 @@
-"""What a check is: a function that gives its numbers as a dict, or raises Failed or Skipped."""
+"""What a check is: a function that gives its numbers as a dict, or raises Failed or Skipped. Of the numbers, `remark` is
+printed."""
 import fnmatch
 import json
 import subprocess
+import sys
 import time
 
 
@@ -38,6 +40,7 @@ class Checks:
         self.only = only  # PART or PART:PATTERN
         self.end = time.monotonic() + seconds if seconds else None
         self.unused = set(only)
+        self.ok = 0
 
     def chosen(self, part, name=None):
         """Is this check to be made; without a name: any of the part?"""
@@ -73,9 +76,18 @@ class Checks:
             status, reason = "failed", f"took longer than {error.timeout:.0f} s"
         except (OSError, ValueError, KeyError, TypeError) as error:  # a program that says something else than expected
             status, reason = "failed", f"{type(error).__name__}: {error}"
+        self.ok += status == "ok"
         seconds = round(time.monotonic() - begin, 1)
-        print(f"{status:8}{part}/{name} ({seconds} s){': ' + reason if reason else ''}", flush=True)
+        words = reason or numbers.get("remark")
+        print(f"{status:8}{part}/{name} ({seconds} s){f': {words}' if words else ''}", flush=True)
         return {"name": name, "status": status} | ({"reason": reason} if reason else {}) | {"seconds": seconds, **numbers}
+
+
+def nothing_done(checks, program):
+    """A run in which all was skipped has shown nothing."""
+    if checks.ok == 0:
+        print(f"{program}: no check is ok: nothing was shown", file=sys.stderr)
+    return checks.ok == 0
 
 
 def write_json(path, value):

@@ -1,7 +1,8 @@
 """The trainer with pooch, against itself without: the same losses and weights, under every policy and backing."""
 import functools
 
-from checks import Failed, Skipped, require, skipping
+import judge
+from checks import Skipped, require, skipping
 from programs import MIB
 
 # Of the need, what each policy makes do with on digits (tests/preload/planned.py), and some more.
@@ -79,8 +80,6 @@ class Bits:
 
 
 def same(reference, run, what, numbers=None):
-    if run.losses != reference.losses:
-        first = next((i for i, pair in enumerate(zip(reference.losses, run.losses)) if pair[0] != pair[1]),
-                     min(len(reference.losses), len(run.losses)))
-        raise Failed(f"{what} the loss differs from iteration {first} on", numbers)
+    wrong = judge.losses(reference.losses, run.losses, what)
+    require(not wrong, "; ".join(wrong), numbers)
     require(run.weights == reference.weights and run.weights, f"{what} the weights differ, or there are none", numbers)

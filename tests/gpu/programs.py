@@ -9,7 +9,8 @@ import tempfile
 
 MIB, GIB = 1 << 20, 1 << 30
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent  # of the source tree, or of the bundle
-TESTS = ("device_test", "facts", "cudnn_facts")
+TESTS = {"device_test": "tests", "facts": "tests", "cudnn_facts": "tests", "real_libraries": "tests/preload",
+         "libreal_libraries_spy.so": "tests/preload"}  # and where a build folder has them
 NO_GPU = 77  # exit code of programs that need one
 
 
@@ -57,11 +58,12 @@ class Programs:
             folder = ROOT if (ROOT / "bin/pooch").exists() else ROOT / "build"
         self.folder = pathlib.Path(folder).resolve()
         if (self.folder / "bin/pooch").exists():
-            places = {"pooch": "bin/pooch", "train": "bin/train"} | {name: f"tests/gpu/{name}" for name in TESTS}
+            places = {"pooch": "bin/pooch", "train": "bin/train", "softgpu": "lib/pooch/softgpu"} | {name: f"tests/gpu/{name}" for name in TESTS}
         else:
-            places = {"pooch": "tools/pooch", "train": "examples/train"} | {name: f"tests/{name}" for name in TESTS}
-        self.pooch, self.train, self.device_test, self.facts, self.cudnn_facts = (
-            self.folder / places[name] for name in ("pooch", "train", *TESTS))
+            places = {"pooch": "tools/pooch", "train": "examples/train", "softgpu": "softgpu"} | \
+                {name: f"{place}/{name}" for name, place in TESTS.items()}
+        self.pooch, self.train, self.softgpu, self.device_test, self.facts, self.cudnn_facts, self.real_libraries, self.spy = (
+            self.folder / places[name] for name in ("pooch", "train", "softgpu", *TESTS))
         self.examples = ROOT / "examples/pytorch"
 
     def run(self, device, command, *options, env=None, timeout=550):
@@ -83,6 +85,10 @@ class Programs:
             text = {name: path.read_text(encoding="utf-8") if path.exists() else "" for name, path in files.items()}
         return Run(done.returncode, done.stdout, done.stderr, json.loads(text["summary"] or "null"),
                    json.loads(text["device"] or "null"), text["losses"].splitlines(), text["weights"].splitlines())
+
+    def libpooch(self):
+        """The library that `pooch run` preloads."""
+        return pathlib.Path(subprocess.run([self.pooch, "path"], capture_output=True, text=True, timeout=60, check=True).stdout.strip())
 
     def policies(self):
         """Those that make plans, as the program itself lists them."""

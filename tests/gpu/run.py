@@ -3,8 +3,9 @@
 usage: run.py [--device real] [--out gpu-results.json] [--only PART[:PATTERN],…] …
 
 Parts: facts (what only silicon can tell), device (the battery of the device port), bits (the trainer with and without
-pooch), pytorch (the same for PyTorch), links (bandwidth). Each check is ok, failed or skipped with a reason. Exit code 0: none
-failed; 1: some did; 2: wrong usage; 77: no device, nothing was done.
+pooch), pytorch (the same for PyTorch), links (bandwidth), lookups (the vendor's libraries meet the hooks), runs (plans carried
+out). Each check is ok, failed or skipped with a reason. Exit code 0: one is ok, and none failed; 1: some did, or all that were to be
+made now were skipped; 2: wrong usage; 77: no device, nothing was done.
 """
 import argparse
 import datetime
@@ -18,12 +19,15 @@ import subprocess
 import sys
 import tempfile
 
-from checks import Checks, Failed, Skipped, require, write_json
+import judge
+from checks import Checks, Failed, Skipped, nothing_done, require, write_json
 from part_bits import Bits
+from part_lookups import LookUps
 from part_pytorch import PyTorch, torch_version
+from part_runs import Runs
 from programs import NO_GPU, Device, Programs
 
-PARTS = ("facts", "device", "bits", "pytorch", "links")
+PARTS = ("facts", "device", "lookups", "bits", "pytorch", "links", "runs")
 # Sections of the program `facts`, and what the software GPU's answer is worth.
 OF_MODEL = "the model's numbers, in virtual time"
 FACTS = {"device": "the model's", "versions": "those of the libraries that are found, software or not",
@@ -35,7 +39,7 @@ FACTS = {"device": "the model's", "versions": "those of the libraries that are f
          "host_numa_backed": "it has no host memory at device addresses", "host_backed": "it has no host memory at device addresses",
          "device_copy": OF_MODEL, "pinning": OF_MODEL}
 OF_CUDNN = {"backend_plan"}  # sections of `cudnn_facts`
-MAY_BE_REFUSED = {"host_numa_backed", "host_backed"}  # that the driver refuses is an answer too
+MAY_BE_REFUSED = {"host_numa_backed", "host_backed"}  # by a driver that does not say that it can
 LINKS = "the model's rates; the directions do not disturb each other"
 
 
@@ -58,10 +62,13 @@ class Facts:
         refused = found.get("unanswered")
         if refused and self.device.software:
             raise Skipped(f"the software GPU gives no answer: {refused}", numbers)
-        if refused and section not in MAY_BE_REFUSED:
+        if refused and section in MAY_BE_REFUSED:
+            wrong = judge.refusal(section, refused, self.ask("device"))
+            raise Failed("; ".join(wrong), numbers) if wrong else Skipped(f"the driver refuses it: {refused}", numbers)
+        if refused:
             raise Failed(f"no answer: {refused}", numbers)
-        require(not found.get("wrong_words"), "memory does not hold what was written", numbers)
-        require(not found.get("wrong"), "; ".join(found.get("wrong", [])), numbers)
+        wrong = judge.section(section, found, has_content=not self.device.timing)
+        require(not wrong, "; ".join(wrong), numbers)
         return numbers
 
     def checks(self):
@@ -152,7 +159,8 @@ def main(words):
     except (Failed, Skipped, OSError, ValueError, subprocess.TimeoutExpired) as problem:
         print(f"run.py: no device to ask ({getattr(problem, 'reason', problem)}); nothing was done", file=sys.stderr)
         return NO_GPU if isinstance(problem, Skipped) else 1
-    of_part = {"facts": facts.checks, "device": Battery(programs, device).checks, "bits": Bits(programs, device, o.repetitions).checks,
+    runs = Runs(programs, device, around["gpu"]["total_bytes"])
+    of_part = {"lookups": LookUps(programs, device).checks, "runs": runs.checks, "facts": facts.checks, "device": Battery(programs, device).checks, "bits": Bits(programs, device, o.repetitions).checks,
                "pytorch": PyTorch(programs, device, o.python).checks, "links": facts.links}
     results = {"schema": 1, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "device": o.device,
                "clock": device.clock, "repetitions": o.repetitions, "machine": around, "parts": earlier(o)}
@@ -165,7 +173,7 @@ def main(words):
     for part, result in results["parts"].items():
         print(f"{part}: {result['status']} ({result['ok']} ok, {result['failed']} failed, {result['skipped']} skipped)")
     bad = checks.unused or any(result["status"] == "failed" for result in results["parts"].values())
-    return 1 if bad else 0
+    return 1 if nothing_done(checks, "run.py") or bad else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@
 //   cuGetProcAddress libcublas.so.13 cuMemAlloc 13000 0 libpooch.so cuMemAlloc_v2
 //   dlsym libcublasLt.so.13 cuLaunchKernel 0 0 libpooch.so cuLaunchKernel
 //
-// A function that was not found is given by nobody, as "- -".
+// A function that was not found is given by nobody, as "- -". Launches leave lines too (launch_spy.h).
+#include "tests/preload/launch_spy.h"
+
 #define __CUDA_API_VERSION_INTERNAL 1  // every ABI under its own name
 #include <cuda.h>
 #include <dlfcn.h>
@@ -45,25 +47,28 @@ const char* symbol_at(void* address) {
 
 void note(const char* road, const char* caller, const char* name, int version, unsigned long long flags,
           void* found) {
-  static const int file = open(std::getenv("LOOKUP_SPY"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   char line[512];
   const int length = std::snprintf(
       line, sizeof line, "%s %s %s %d %llu %s %s\n", road, caller, name[0] != '\0' ? name : "-", version,
       flags, found != nullptr ? object_of(found) : "-", found != nullptr ? symbol_at(found) : "-");
-  if (write(file, line, static_cast<std::size_t>(length)) != length) std::abort();
+  write_line(line, length);
 }
 
 // What libraries would call without this spy.
 decltype(cuGetProcAddress)* given = nullptr;
 decltype(cuGetProcAddress_v2)* given_v2 = nullptr;
 
-void* spied(void* found);
+void* spied(const char* name, bool per_thread, void* found);
+
+bool is_per_thread(cuuint64_t flags) {
+  return (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+}
 
 CUresult ask(const char* name, void** found, int version, cuuint64_t flags) {
   const CUresult result = given(name, found, version, flags);
   note("cuGetProcAddress", object_of(__builtin_return_address(0)), name, version, flags,
        result == CUDA_SUCCESS ? *found : nullptr);
-  if (result == CUDA_SUCCESS) *found = spied(*found);
+  if (result == CUDA_SUCCESS) *found = spied(name, is_per_thread(flags), *found);
   return result;
 }
 
@@ -72,12 +77,12 @@ CUresult ask_v2(const char* name, void** found, int version, cuuint64_t flags,
   const CUresult result = given_v2(name, found, version, flags, status);
   note("cuGetProcAddress", object_of(__builtin_return_address(0)), name, version, flags,
        result == CUDA_SUCCESS ? *found : nullptr);
-  if (result == CUDA_SUCCESS) *found = spied(*found);
+  if (result == CUDA_SUCCESS) *found = spied(name, is_per_thread(flags), *found);
   return result;
 }
 
 // A look-up of the look-up itself leads back here.
-void* spied(void* found) {
+void* spied(const char* asked, bool per_thread, void* found) {
   const char* const name = symbol_at(found);
   if (std::strcmp(name, "cuGetProcAddress") == 0) {
     given = reinterpret_cast<decltype(given)>(found);
@@ -87,14 +92,25 @@ void* spied(void* found) {
     given_v2 = reinterpret_cast<decltype(given_v2)>(found);
     return reinterpret_cast<void*>(&ask_v2);
   }
-  return found;
+  void* const watch = found != nullptr ? watched(asked, per_thread, found) : nullptr;
+  return watch != nullptr ? watch : found;
 }
 
 }  // namespace
+
+void* next_symbol(void* handle, const char* name) {
+  return next_dlsym()(handle, name);
+}
+
+void write_line(const char* line, int length) {
+  static const int file = open(std::getenv("LOOKUP_SPY"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (write(file, line, static_cast<std::size_t>(length)) != length) std::abort();
+}
 
 extern "C" void* dlsym(void* handle, const char* name) noexcept {
   void* const found = next_dlsym()(handle, name);
   if (std::strncmp(name, "cu", 2) != 0 || name[2] < 'A' || name[2] > 'Z') return found;
   note("dlsym", object_of(__builtin_return_address(0)), name, 0, 0, found);
-  return spied(found);
+  const char* const suffix = std::strstr(name, "_ptsz");
+  return spied(name, suffix != nullptr, found);
 }
