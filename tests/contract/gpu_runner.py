@@ -70,6 +70,12 @@ class Runner(unittest.TestCase):
         self.assertEqual(found["facts/kernel_handles"]["found"]["function"]["parameters"], [[0, 8], [8, 4], [16, 24]])
         self.assertEqual(found["facts/kernel_handles"]["found"]["kernel_as_function"], {"parameters": [], "name": ""})
         self.assertTrue(any(engine["same_without_its_maker"] for engine in found["facts/backend_plan"]["found"]["engines"]))
+        cases = found["facts/batch_norm_saved"]["found"]["cases"]
+        self.assertEqual(len(cases), 5)
+        for case in cases:  # other rounding than the software GPU's, and the right channel: with another one nothing is equal
+            self.assertTrue(case["repeats"], case)
+            self.assertLess(min(case["differing"].values()), case["elements"] / 2, case)
+        self.assertIn("cuTensorMapEncodeTiled", found["facts/tensor_map"]["reason"])
         self.assertIn("model's", found["facts/vmm"]["on_the_software_gpu"])
         self.assertGreater(found["device/battery"]["tests"], 10)
         bits = found["bits/digits/hybrid/remap"]

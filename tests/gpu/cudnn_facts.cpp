@@ -1,10 +1,7 @@
 // Sections of the program `cudnn_facts`: what pooch's replays rest on, asked of cuDNN itself.
-#include <cudnn.h>
-
 #include <algorithm>
 
-#include "tests/cudnn_graph.h"
-#include "tests/gpu/facts.h"
+#include "tests/gpu/cudnn_sections.h"
 
 namespace pooch::facts {
 namespace {
@@ -12,51 +9,6 @@ namespace {
 using namespace cudnn_graph;
 
 constexpr std::size_t most_engines = 6;
-
-class Handle {
- public:
-  explicit Handle(const Stream& stream) {
-    cudnn_graph::check(cudnnCreate(&handle_), "cudnnCreate");
-    cudnn_graph::check(cudnnSetStream(handle_, stream), "cudnnSetStream");
-  }
-  ~Handle() { destroy(); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  operator cudnnHandle_t() const { return handle_; }
-  void destroy() {
-    if (handle_ != nullptr) cudnnDestroy(std::exchange(handle_, nullptr));
-  }
-
- private:
-  cudnnHandle_t handle_ = nullptr;
-};
-
-class Tensor {
- public:
-  explicit Tensor(const Numbers& dims)
-      : elements_(static_cast<std::size_t>(dims[0] * dims[1] * dims[2] * dims[3])),
-        memory_(bytes()),
-        host_(bytes()) {}
-  void* device() const { return reinterpret_cast<void*>(static_cast<CUdeviceptr>(memory_)); }
-  void fill(const Stream& stream) const {
-    for (std::size_t i = 0; i < elements_; ++i)
-      values()[i] = static_cast<float>(i * 2654435761U % 4096) / 4096 - 0.5f;
-    must_call(cuMemcpyHtoDAsync, memory_, host_.get(), bytes(), stream);
-  }
-  void clear(const Stream& stream) const { must_call(cuMemsetD32Async, memory_, 0U, elements_, stream); }
-  std::vector<float> read(const Stream& stream) const {
-    must_call(cuMemcpyDtoHAsync, host_.get(), memory_, bytes(), stream);
-    stream.finish();
-    return {values(), values() + elements_};
-  }
-
- private:
-  std::size_t bytes() const { return elements_ * sizeof(float); }
-  float* values() const { return static_cast<float*>(host_.get()); }
-  std::size_t elements_;
-  DeviceMemory memory_;
-  HostMemory host_;
-};
 
 const Numbers x_dims{8, 16, 30, 30}, w_dims{32, 16, 3, 3}, y_dims{8, 32, 30, 30};
 
@@ -126,6 +78,8 @@ class Runs {
   Tensor x_, w_, y_;
 };
 
+}  // namespace
+
 // pooch executes a program's plans again by a handle and in a stream of its own, at other addresses.
 void backend_plan_section(Bench& bench, Json& out) {
   if (!bench.holds_bytes) throw NoAnswer("memory has no content here");
@@ -149,10 +103,9 @@ void backend_plan_section(Bench& bench, Json& out) {
   out = {{"engines", std::move(engines)}, {"wrong", std::move(wrong)}};
 }
 
-}  // namespace
-
 std::span<const Section> sections() {
-  static constexpr Section all[] = {{"backend_plan", backend_plan_section}};
+  static constexpr Section all[] = {{"backend_plan", backend_plan_section},
+                                    {"batch_norm_saved", batch_norm_saved_section}};
   return all;
 }
 

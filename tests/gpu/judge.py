@@ -90,6 +90,42 @@ def link(found):
     return wrong or ([] if any(row["bytes"] >= LARGE for row in found["by_size"]) else ["no large copy was measured"])
 
 
+def tensor_map(found):
+    """What a launch is given must show what it reaches."""
+    wrong = [] if found["words_with_the_address"] else ["no word of a tensor map is its address: what it names is pinned"]
+    other = set(found["words_that_differ_by_address"]) - set(found["words_with_the_address"])
+    if other:
+        wrong.append(f"words {sorted(other)} depend on the address too")
+    return wrong + [f"not {key}" for key in ("replaced_shows_the_new_address", "replaced_is_as_made_anew") if not found[key]]
+
+
+def unsteady(found):
+    """Cases of batch norm in which cuDNN does not make its own bits again; of none, that."""
+    return [f"{case['case']}: cuDNN does not make its own bits again" for case in found["cases"]
+            if case["repeats"] is not True or not case["elements"] > 0] + ([] if found["cases"] else ["no case was tried"])
+
+
+def batch_norm(found):
+    """One formula must make every bit, in each case."""
+    if unsteady(found):
+        return unsteady(found)
+    wrong = []
+    for case in found["cases"]:
+        name, least = min(case["differing"].items(), key=lambda one: one[1])
+        if least != 0:
+            wrong.append(f"{case['case']}: no formula makes these bits; {name} differs in {least} of {case['elements']}")
+    return wrong
+
+
+def mapping_us(sizes):
+    """What one handle more costs by size of handle, from few and many, in words."""
+    def each(rows, call):
+        first, last = rows[0], rows[-1]
+        return (last[call] - first[call]) / (last["handles"] - first["handles"])
+    return ", ".join(f"{size}: {each(rows['by_handles'], 'set_access_us'):.1f} and {each(rows['by_handles'], 'unmap_us'):.1f} us"
+                     for size, rows in sizes.items() if isinstance(rows, dict))
+
+
 def said_wrong(found):
     return list(found["wrong"])
 
@@ -99,7 +135,7 @@ def wrong_words(found):
 
 
 OF_SECTION = {"device": device, "versions": versions, "naming": naming, "calls": calls, "kernel": calls, "vmm_under_load": waiting,
-              "kernel_handles": said_wrong, "backend_plan": said_wrong,
+              "kernel_handles": said_wrong, "backend_plan": said_wrong, "tensor_map": tensor_map, "batch_norm_saved": batch_norm,
               "alias": wrong_words, "remap": wrong_words, "host_numa_backed": host_memory, "host_backed": host_memory, "link": link}
 NEED_CONTENT = {"alias", "remap", "host_numa_backed", "host_backed"}  # in timing mode memory has none
 MAY_BE_NULL = {"versions"}
@@ -112,10 +148,14 @@ def section(name, found, has_content=True):
     return OF_SECTION[name](found)
 
 
+CAN = {"host_numa_backed": ("host_numa_vmm", 1), "host_backed": ("host_vmm", 1), "tensor_map": ("capability_major", 9)}
+
+
 def refusal(name, why, about_device):
-    """A driver may refuse host memory at device addresses, unless it says that it can."""
-    attribute = {"host_numa_backed": "host_numa_vmm", "host_backed": "host_vmm"}[name]
-    return [f"{attribute} is 1, and yet: {why}"] if about_device.get(attribute) else []
+    """A driver may refuse these, unless it says that it can: `CAN` has the attribute and the least value that says so."""
+    attribute, least = CAN[name]
+    said = about_device.get(attribute)
+    return [f"{attribute} is {said}, and yet: {why}"] if said is None or said >= least else []
 
 
 def launches(seen):

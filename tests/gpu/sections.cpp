@@ -10,6 +10,7 @@ std::span<const Section> sections() {
       {"calls", calls_section},
       {"kernel", kernel_section},
       {"kernel_handles", kernel_handles_section},
+      {"tensor_map", tensor_map_section},
       {"vmm", vmm_section},
       {"vmm_under_load", vmm_under_load_section},
       {"alias", alias_section},

@@ -20,6 +20,8 @@ void alias_section(Bench&, Json&);
 void remap_section(Bench&, Json&);
 void host_numa_backed_section(Bench&, Json&);
 void host_backed_section(Bench&, Json&);
+// facts_tensor_map.cpp
+void tensor_map_section(Bench&, Json&);
 // facts_link.cpp
 void device_copy_section(Bench&, Json&);
 void pinning_section(Bench&, Json&);

@@ -49,6 +49,9 @@ class OfFacts(unittest.TestCase):
         "alias": {"wrong_words": 0},
         "remap": {"wrong_words": 0, "cycle_64MiB_us": 60.0},
         "host_numa_backed": {"word_read_by_processor": 7, "set_bytes_per_s": 4e10},
+        "tensor_map": {"words_with_the_address": [0], "words_that_differ_by_address": [0], "replaced_shows_the_new_address": True,
+                       "replaced_is_as_made_anew": True},
+        "batch_norm_saved": {"cases": [{"case": "64 x 56 x 56", "elements": 9, "repeats": True, "differing": {"one_fma": 0, "other": 3}}]},
         "device_copy": {"copy_bytes_per_s": 1e12},
         "pinning": {"allocate_us": 3e4},
         "link": {"by_size": [{"bytes": judge.LARGE, "out_bytes_per_s": 5e10, "in_bytes_per_s": 5e10, "each_when_both_bytes_per_s": 4e10}]},
@@ -73,6 +76,14 @@ class OfFacts(unittest.TestCase):
         ("host_numa_backed", ("word_read_by_processor",), 0, "the processor reads 0 where the device wrote 7"),
         ("host_numa_backed", (), {"set_bytes_per_s": 1.0}, "the processor reads None"),
         ("host_numa_backed", ("set_bytes_per_s",), 0, "set_bytes_per_s is 0"),
+        ("tensor_map", ("words_with_the_address",), [], "no word of a tensor map is its address"),
+        ("tensor_map", ("words_that_differ_by_address",), [0, 3], "words [3] depend on the address too"),
+        ("tensor_map", ("replaced_shows_the_new_address",), False, "not replaced_shows_the_new_address"),
+        ("tensor_map", ("replaced_is_as_made_anew",), False, "not replaced_is_as_made_anew"),
+        ("batch_norm_saved", ("cases",), [], "no case was tried"),
+        ("batch_norm_saved", ("cases", 0, "repeats"), False, "does not make its own bits again"),
+        ("batch_norm_saved", ("cases", 0, "elements"), 0, "does not make its own bits again"),
+        ("batch_norm_saved", ("cases", 0, "differing", "one_fma"), 1, "one_fma differs in 1 of 9"),
         ("device_copy", ("copy_bytes_per_s",), NAN, "no number"),
         ("pinning", ("allocate_us",), 0, "allocate_us is 0"),
         ("link", ("by_size", 0, "out_bytes_per_s"), 1e9, "1.00 GB/s"),
@@ -97,6 +108,9 @@ class OfFacts(unittest.TestCase):
     def test_a_refusal_is_wrong_where_the_attribute_says_that_it_works(self):
         self.assertEqual(judge.refusal("host_numa_backed", "no", {"host_numa_vmm": 0}), [])
         self.assertEqual(judge.refusal("host_numa_backed", "no", {"host_numa_vmm": 1}), ["host_numa_vmm is 1, and yet: no"])
+        self.assertEqual(judge.refusal("tensor_map", "no", {"capability_major": 8}), [])
+        self.assertEqual(len(judge.refusal("tensor_map", "no", {"capability_major": 9})), 1)
+        self.assertEqual(len(judge.refusal("tensor_map", "no", {})), 1)
 
 
 class OfBits(unittest.TestCase):
