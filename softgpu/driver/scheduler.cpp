@@ -28,12 +28,7 @@ bool in_host_function() {
 
 Scheduler::Scheduler(const Model& model, const Noise& noise, Checker& checker, HostGuard& guard,
                      Violations& violations, std::optional<std::uint64_t> seed)
-    : model_(model),
-      noise_(noise),
-      checker_(checker),
-      guard_(guard),
-      violations_(violations),
-      links_(model) {
+    : model_(model), noise_(noise), checker_(checker), guard_(guard), violations_(violations), links_(model) {
   if (seed) random_.emplace(*seed);
 }
 

@@ -11,7 +11,7 @@ import unittest
 SOURCE = pathlib.Path(sys.argv[1])
 FOLDER = SOURCE / "softgpu/models"
 MODELS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.json")}
-GROUPS = ("specification", "Link", "Both ways", "Host memory", "Host", "Rates per kind")  # of figures: a line of the sources names each
+GROUPS = ("specification", "Link", "Both ways", "Host memory", "Host", "Mapping calls", "event", "Rates per kind")  # of figures: a line of the sources names each
 OPTIONAL = {"host_handles"}
 
 
