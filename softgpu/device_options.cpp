@@ -70,7 +70,7 @@ bool read_choice(std::string_view text, std::string_view clear, std::string_view
 
 const std::string_view accepted_options =
     "compute, timing, memory=BYTES (16GiB, 80MiB), devices=1..8, host_handles=on|off|refused|crash, "
-    "vmm=TIMES|percall, vmm_sync=on|off, addresses=low|high, noise=PERCENT[,SEED]";
+    "vmm=TIMES|percall, vmm_sync=on|off, links=shared|alone, addresses=low|high, noise=PERCENT[,SEED]";
 
 bool read_option(std::string_view option, DeviceOptions& options) {
   const std::size_t equals = option.find('=');
@@ -82,6 +82,7 @@ bool read_option(std::string_view option, DeviceOptions& options) {
   if (key == "host_handles") return read_host_handles(value, options);
   if (key == "vmm") return read_vmm(value, options);
   if (key == "vmm_sync") return read_choice(value, "off", "on", options.vmm_sync);
+  if (key == "links") return read_choice(value, "shared", "alone", options.links_alone);
   if (key == "addresses") return read_choice(value, "low", "high", options.high_addresses);
   if (key == "noise") return read_noise(value, options);
   return false;
@@ -100,6 +101,7 @@ std::string to_string(const DeviceOptions& options) {
   if (options.vmm_per_call) text += ":vmm=percall";
   if (options.vmm != 1) text += ":vmm=" + decimal(options.vmm);
   if (options.vmm_sync) text += ":vmm_sync=on";
+  if (options.links_alone) text += ":links=alone";
   if (options.high_addresses) text += ":addresses=high";
   if (options.noise_percent != 0)
     text += ":noise=" + decimal(options.noise_percent) + "," + std::to_string(options.noise_seed);

@@ -24,7 +24,8 @@ struct DeviceOptions {
   // Mapping calls cost this many times the model's price.
   double vmm = 1;
   bool vmm_per_call = false;  // and as much as for one handle, however many there are in the call
-  bool vmm_sync = false;     // cuMemSetAccess and cuMemUnmap wait for the device
+  bool vmm_sync = false;      // cuMemSetAccess and cuMemUnmap wait for the device
+  bool links_alone = false;   // a copy has its link to itself, whatever else crosses
   bool high_addresses = false;
   // Works last longer or shorter by so many percent (one standard deviation), drawn by the seed.
   double noise_percent = 0;

@@ -124,6 +124,11 @@ void scale_mapping(const DeviceOptions& options, Model& m) {
 void apply(const DeviceOptions& options, Model& m) {
   if (options.memory) m.memory_bytes = *options.memory;
   if (options.host_handles) m.host_handles = *options.host_handles != HostHandles::off;
+  if (options.links_alone) {
+    m.both_ways = 1;
+    m.host_memory = 0;
+    m.devices_per_switch = 1;
+  }
   scale_mapping(options, m);
 }
 

@@ -1,13 +1,7 @@
 // The link of a software GPU in use from several sides at once, and what a program may not assume of it. Each
-// such assumption holds on a kind model, made here, and not on the one that is delivered.
-#include <unistd.h>
-
+// such assumption holds on a kind model, and not on the one that is delivered.
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <regex>
 #include <string>
 
 #include "tests/contract/softgpu_driver.h"
@@ -18,27 +12,9 @@ namespace {
 
 constexpr std::size_t bytes = 480'000'000;  // 40 ms at 12 GB/s
 
-// From here on models are as delivered, but for links that nothing disturbs.
-void be_kind() {
-  const char* const libraries = std::getenv("LD_LIBRARY_PATH");
-  ASSERT_NE(libraries, nullptr);
-  const std::string from =
-      std::string(libraries).substr(0, std::string(libraries).find(':')) + "/models/v100-pcie3.json";
-  std::ifstream file(from);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  ASSERT_NE(text.find("\"both_ways\": 0."), std::string::npos) << from;
-  text = std::regex_replace(text, std::regex("\"both_ways\": [0-9.]+"), "\"both_ways\": 1");
-  text = std::regex_replace(text, std::regex("\"(host_memory|switch_uplink)\": [0-9]+e9"), "\"$1\": 1e15");
-  const std::filesystem::path folder = ::testing::TempDir() + "/kind_models_" + std::to_string(getpid());
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder / "v100-pcie3.json") << text;
-  setenv("SOFTGPU_MODELS", folder.c_str(), 1);
-}
-
-void start_on(bool kind, const char* device) {
-  if (kind) be_kind();
-  start(device);
-  if (kind) std::filesystem::remove_all(std::getenv("SOFTGPU_MODELS"));
+// kind: with links that nothing disturbs.
+void start_on(bool kind, const std::string& device) {
+  start((device + (kind ? ":links=alone" : "")).c_str());
 }
 
 char* page_locked(std::size_t size) {
