@@ -2,6 +2,10 @@
 // such assumption holds on a kind model, and not on the one that is delivered.
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
 #include <string>
 
 #include "tests/contract/softgpu_driver.h"
@@ -158,23 +162,28 @@ TEST(SoftgpuLinks, AKernelThatReachesHostMemoryWaitsForTheCopiesOnItsWay) {
   });
 }
 
+// The first of the folders on LD_LIBRARY_PATH is the software GPU's.
+std::string model_text() {
+  const std::string libraries = std::getenv("LD_LIBRARY_PATH");
+  std::ifstream file(libraries.substr(0, libraries.find(':')) + "/models/v100-pcie3.json");
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
 TEST(SoftgpuLinks, AModelWithoutAShareForBothWaysIsRefused) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  for (const char* const wrong : {"", "\"both_ways\": 1.5", "\"both_ways\": 0"}) {
-    const auto refused = [wrong] {
-      be_kind();
-      const std::filesystem::path file =
-          std::filesystem::path(std::getenv("SOFTGPU_MODELS")) / "v100-pcie3.json";
-      std::ifstream read(file);
-      std::string text(std::istreambuf_iterator<char>(read), {});
-      std::ofstream(file) << std::regex_replace(text, std::regex("\"both_ways\": 1"),
-                                                *wrong ? wrong : "\"other\": 1");
+  for (const char* const wrong : {"\"other\": 1", "\"both_ways\": 1.5", "\"both_ways\": 0"}) {
+    const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "wrong_models";
+    std::filesystem::create_directories(folder);
+    const std::string text = std::regex_replace(model_text(), std::regex("\"both_ways\": [0-9.]+"), wrong);
+    EXPECT_NE(text.find(wrong), std::string::npos);
+    std::ofstream(folder / "v100-pcie3.json") << text;
+    const auto refused = [&] {
+      setenv("SOFTGPU_MODELS", folder.c_str(), 1);
       setenv("SOFTGPU_DEVICE", "v100-pcie3", 1);
-      const CUresult status = cuInit(0);
-      std::filesystem::remove_all(file.parent_path());
-      std::exit(status == CUDA_ERROR_NO_DEVICE ? 0 : 1);
+      std::exit(cuInit(0) == CUDA_ERROR_NO_DEVICE ? 0 : 1);
     };
     EXPECT_EXIT(refused(), ::testing::ExitedWithCode(0), "model's file cannot be read.*both_ways") << wrong;
+    std::filesystem::remove_all(folder);
   }
 }
 
