@@ -18,7 +18,6 @@ import handle_costs
 
 HANDLE = "128MiB"  # the size that costs besides mapping are taken from: what pooch uses under caps of 2 GiB and more
 LOADS = ("to_device", "to_host")
-PER_HANDLE = "_per_handle"
 LARGE = 16 << 20   # bytes of a copy whose rate is the link's
 PINNED_SMALL = 2 << 20
 
@@ -93,7 +92,7 @@ def mapping(facts, api, cannot):
             yield ("host_ns", field), scaled(each, 1e3, api), remark
         else:
             yield ("host_ns", field), scaled(base, 1e3, api), remark
-            yield ("host_ns", field + PER_HANDLE), each * 1e3, remark
+            yield ("host_ns", field + "_per_handle"), each * 1e3, remark
 
 
 def pinning(facts, api):
@@ -110,16 +109,13 @@ def replace(text, path, value):
     start = 0 if len(path) == 1 else text.index(f'"{path[0]}"')
     number = re.compile(rf'("{path[-1]}":\s*)([-+.\deE]+)')
     found = number.search(text, start)
-    if found is None:  # only what is beside a field of its name may be new
-        beside = re.compile(rf'"{path[-1].removesuffix(PER_HANDLE)}":\s*[-+.\deE]+').search(text, start)
-        return f'{text[:beside.end()]}, "{path[-1]}": {round(value)}{text[beside.end():]}'
     whole = f"{round(value / 1e9)}e9" if path[0].endswith("_per_s") or path[-1] in ("to_host", "to_device") else str(round(value))
     return text[:found.start(2)] + whole + text[found.end(2):]
 
 
 def value_at(model, path):
     for key in path:
-        model = model.get(key) if path[-1].endswith(PER_HANDLE) else model[key]
+        model = model[key]
     return model
 
 

@@ -12,6 +12,7 @@ import unittest
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 MODEL = SOURCE / "softgpu/models/h200.json"
+GIVEN = json.loads(MODEL.read_text(encoding="utf-8"))["host_ns"]
 API_US = json.loads(MODEL.read_text(encoding="utf-8"))["host_ns"]["api"] / 1e3
 COUNTS = {"2MiB": 64, "16MiB": 64, "128MiB": 8}  # handles at most
 
@@ -32,12 +33,12 @@ def results(*costs, counts=COUNTS):
 
 
 class Calibrate(unittest.TestCase):
-    def calibrate(self, measured, model=MODEL):
+    def calibrate(self, measured):
         """What it says on stderr, and the costs that it proposes."""
         with tempfile.TemporaryDirectory() as folder:
             given, proposed = pathlib.Path(folder, "results"), pathlib.Path(folder, "proposed")
             given.write_text(json.dumps(measured), encoding="utf-8")
-            done = subprocess.run([sys.executable, "-B", SOURCE / "tools/calibrate.py", given, model, "-o", proposed],
+            done = subprocess.run([sys.executable, "-B", SOURCE / "tools/calibrate.py", given, MODEL, "-o", proposed],
                                   capture_output=True, text=True, timeout=60)
             self.assertTrue(proposed.exists(), done.stderr)
             self.assertEqual(done.returncode, 1 if done.stderr else 0, done.stderr)
@@ -48,8 +49,8 @@ class Calibrate(unittest.TestCase):
         self.assertEqual(len(lines), 1, said)
         self.assertIn("cannot be fitted", lines[0])
         self.assertIn(words, lines[0])
-        self.assertEqual(costs["vmm_set_access"], json.loads(MODEL.read_text(encoding="utf-8"))["host_ns"]["vmm_set_access"])
-        self.assertNotIn("vmm_set_access_per_handle", costs)
+        for field in ("vmm_set_access", "vmm_set_access_per_handle"):
+            self.assertEqual(costs[field], GIVEN[field])
         self.assertNotIn("vmm_create", said)
         self.assertEqual(costs["vmm_unmap_per_handle"], 20000)
 
@@ -80,21 +81,11 @@ class Calibrate(unittest.TestCase):
         self.assertAlmostEqual(costs["vmm_set_access"], 36000, delta=100)
         self.assertEqual(costs["vmm_set_access_per_handle"], 0)
 
-    def test_a_field_that_is_there_is_changed_in_its_place(self):
-        with tempfile.TemporaryDirectory() as folder:
-            model = pathlib.Path(folder, "model.json")
-            model.write_text(MODEL.read_text(encoding="utf-8").replace('"api": 300,', '"api": 300, "vmm_unmap_per_handle": 7,'),
-                             encoding="utf-8")
-            line = lambda n: 30 + 36 * n
-            _, costs = self.calibrate(results(line, line, line), model)
-        self.assertEqual(costs["vmm_unmap_per_handle"], 20000)
-        self.assertEqual(list(costs).count("vmm_unmap_per_handle"), 1)
-
     def test_one_number_of_handles_cannot_be_fitted(self):
         line = lambda n: 30 + 36 * n
         said, costs = self.calibrate(results(line, line, line, counts={"128MiB": 1}))
         self.assertEqual(said.count("measured at 1 numbers of handles, 3 are needed"), 4, said)
-        self.assertNotIn("vmm_unmap_per_handle", costs)
+        self.assertEqual(costs["vmm_unmap_per_handle"], GIVEN["vmm_unmap_per_handle"])
 
     def test_a_cost_that_falls_with_handles_cannot_be_fitted(self):
         line = lambda n: 30 + 36 * n
