@@ -159,8 +159,8 @@ def main():
     if results["device"] != "real":
         print(f"calibrate: these are numbers of {results['device']}, not of silicon", file=sys.stderr)
     for path, before, after, remark in rows:
-        change = f"{100 * (after / before - 1):+8.1f} %" if before else "       new" if before is None else ""
-        print(f"{'.'.join(path):34} {before or 0:>16.6g} {after:>16.6g}  {change:10}  {remark}".rstrip())
+        change = f"{100 * (after / before - 1):+8.1f} %" if before else ""
+        print(f"{'.'.join(path):34} {before:>16.6g} {after:>16.6g}  {change:10}  {remark}".rstrip())
         text = replace(text, path, after)
     if o.output:
         pathlib.Path(o.output).write_text(with_source(text, model, results, [".".join(path) for path, *_ in rows]),
