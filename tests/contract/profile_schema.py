@@ -17,7 +17,7 @@ except ImportError:  # the keys are compared all the same
 MAKE_PROFILES, POOCH, SCHEMA = sys.argv[1:4]
 schema = json.loads(pathlib.Path(SCHEMA).read_text(encoding="utf-8"))
 # By the key that a list or object stands under: which definition its elements have.
-UNDER = {"link": "link_sample", "phases": "phase", "layers": "layer", "maps": "map", "ops": "op", "versions": "version",
+UNDER = {"link": "link_sample", "moves": "move_sample", "phases": "phase", "layers": "layer", "maps": "map", "ops": "op", "versions": "version",
          "buffers": "buffer", "copies": "copy", "memory": "event", "shape": "shape", "filter": "shape",
          "window": "window", "modules": "module", "sites": "site", "trials": "trials", "algorithms": "algorithm"}
 
