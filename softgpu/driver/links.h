@@ -13,7 +13,9 @@
 // share.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "softgpu/driver/model.h"
@@ -25,9 +27,10 @@ class Links {
  public:
   explicit Links(const Model& model);
 
-  // Books `bytes` from `start` on, which alone take `alone`; returns when they have crossed. `way` is one of
-  // the two engines for copies.
-  Nanoseconds carry(int device, Engine way, Nanoseconds start, Nanoseconds alone, std::uint64_t bytes);
+  // Books `bytes` from `start` on, which alone take `alone`; returns when they have crossed. `by` is the
+  // engine that moves them, and starts nothing before what it moved last; `way` is one of the two for copies.
+  Nanoseconds carry(int device, Engine by, Engine way, Nanoseconds start, Nanoseconds alone,
+                    std::uint64_t bytes);
   // Nothing will start before `time` any more.
   void forget_before(Nanoseconds time);
 
@@ -38,23 +41,28 @@ class Links {
     Engine way;
     double rate;  // bytes/s
   };
-  const std::vector<Crossing>& booked() const { return booked_; }
+  std::vector<Crossing> booked() const;
 
  private:
-  // Bytes/s in one moment.
+  using Lane = std::deque<Crossing>;  // what one engine moves one way: one after the other
+  // Bytes/s.
   struct Load {
     double same = 0, opposite = 0;
   };
-  double rate(Engine way) const;
+  // What is left for one more crossing, and until when.
+  struct Left {
+    double rate;
+    Nanoseconds until;
+  };
+  double rate(Engine way) const { return way == Engine::to_device ? model_.to_device : model_.to_host; }
   int switch_of(int device) const { return device / model_.devices_per_switch; }
   double left_of(double same_rate, double opposite_rate, const Load& load) const;
-  double left_at(Nanoseconds time, int device, Engine way) const;
-  Nanoseconds next_change(Nanoseconds after) const;
+  Left left_at(Nanoseconds time, int device, Engine way) const;
 
   const Model& model_;
   const double
       left_beside_;  // the share of its rate that a direction keeps beside the other one at full rate
-  std::vector<Crossing> booked_;
+  std::array<Lane, 4 * most_devices> lanes_;
 };
 
 }  // namespace softgpu

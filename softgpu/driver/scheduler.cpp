@@ -239,11 +239,13 @@ Nanoseconds Scheduler::end_of(const Work& work, const Checker::Landed& landed, N
   if (work.link_bytes + landed.read + landed.written == 0) return start + work.duration;
   // What comes begins later: it was submitted since, or held back until now.
   links_.forget_before(std::min(work.submit_time, now));
-  if (work.link_bytes > 0) return links_.carry(device, work.engine, start, work.duration, work.link_bytes);
+  if (work.link_bytes > 0)
+    return links_.carry(device, work.engine, work.engine, start, work.duration, work.link_bytes);
   const Cost cost(model_);
-  const Nanoseconds has_read =
-      links_.carry(device, Engine::to_device, start + work.duration, cost.reach(landed.read, 0), landed.read);
-  return links_.carry(device, Engine::to_host, has_read, cost.reach(0, landed.written), landed.written);
+  const Nanoseconds has_read = links_.carry(device, Engine::compute, Engine::to_device, start + work.duration,
+                                            cost.reach(landed.read, 0), landed.read);
+  return links_.carry(device, Engine::compute, Engine::to_host, has_read, cost.reach(0, landed.written),
+                      landed.written);
 }
 
 void Scheduler::execute(Stream& stream, Work& work) {

@@ -37,61 +37,62 @@ double seconds(Nanoseconds time) {
 TEST(Links, ACopyAloneTakesItsTimeToTheNanosecond) {
   const Model model = plain(0.8);
   Links links(model);
-  EXPECT_EQ(links.carry(0, in, 5, 1234567, 12345), 5 + 1234567);
-  EXPECT_EQ(links.carry(0, in, 5 + 1234567, 77, 1), 5 + 1234567 + 77);
-  EXPECT_EQ(links.carry(0, out, 3 * second, 1234567, 12345), 3 * second + 1234567);
+  EXPECT_EQ(links.carry(0, in, in, 5, 1234567, 12345), 5 + 1234567);
+  EXPECT_EQ(links.carry(0, in, in, 5 + 1234567, 77, 1), 5 + 1234567 + 77);
+  EXPECT_EQ(links.carry(0, out, out, 3 * second, 1234567, 12345), 3 * second + 1234567);
 }
 
 TEST(Links, TheLaterOfTwoDirectionsBearsWhatBothLose) {
   const Model model = plain(0.8);
   Links links(model);
-  EXPECT_EQ(links.carry(0, in, 0, second, second_of_bytes), second);
+  EXPECT_EQ(links.carry(0, in, in, 0, second, second_of_bytes), second);
   // 0.6 of its rate while the other runs, then all of it: 1 + 0.4 seconds.
-  EXPECT_NEAR(seconds(links.carry(0, out, 0, second, second_of_bytes)), 1.4, 1e-6);
+  EXPECT_NEAR(seconds(links.carry(0, out, out, 0, second, second_of_bytes)), 1.4, 1e-6);
   // Behind both it is alone again.
-  EXPECT_EQ(links.carry(0, in, 2 * second, second, second_of_bytes), 3 * second);
+  EXPECT_EQ(links.carry(0, in, in, 2 * second, second, second_of_bytes), 3 * second);
 }
 
 TEST(Links, WhatIsBookedLaterAndBeginsEarlierIsAloneUntilTheyMeet) {
   const Model model = plain(0.8);
   Links links(model);
-  links.carry(0, in, second, second, second_of_bytes);
+  links.carry(0, in, in, second, second, second_of_bytes);
   // 1 second alone; of the other second's work 0.6 beside the other, the rest behind it.
-  EXPECT_NEAR(seconds(links.carry(0, out, 0, 2 * second, 2 * second_of_bytes)), 2.4, 1e-6);
+  EXPECT_NEAR(seconds(links.carry(0, out, out, 0, 2 * second, 2 * second_of_bytes)), 2.4, 1e-6);
 }
 
 TEST(Links, TwoThatAreSlowerTogetherThanOneByOneTakeAsLongAsTwoThatShare) {
   const Model model = plain(0.47);
   Links links(model);
-  links.carry(0, in, 0, second, second_of_bytes);
-  EXPECT_NEAR(seconds(links.carry(0, out, 0, second, second_of_bytes)), 1 / 0.47, 1e-6);
+  links.carry(0, in, in, 0, second, second_of_bytes);
+  EXPECT_NEAR(seconds(links.carry(0, out, out, 0, second, second_of_bytes)), 1 / 0.47, 1e-6);
 }
 
 TEST(Links, DevicesBehindOneSwitchShareItsUplink) {
   const Model model = behind_a_switch(2);
   Links links(model);
-  EXPECT_EQ(links.carry(0, in, 0, second, second_of_bytes), second);
-  EXPECT_NEAR(seconds(links.carry(1, in, 0, second, second_of_bytes)), 2, 1e-6) << "waits for the uplink";
-  EXPECT_EQ(links.carry(2, in, 0, second, second_of_bytes), second) << "behind the next switch";
+  EXPECT_EQ(links.carry(0, in, in, 0, second, second_of_bytes), second);
+  EXPECT_NEAR(seconds(links.carry(1, in, in, 0, second, second_of_bytes)), 2, 1e-6) << "waits for the uplink";
+  EXPECT_EQ(links.carry(2, in, in, 0, second, second_of_bytes), second) << "behind the next switch";
 }
 
 TEST(Links, AllDevicesOfANodeShareTheHostsMemory) {
   Model model = plain(1);
   model.host_memory = 25e9;
   Links links(model);
-  EXPECT_EQ(links.carry(0, in, 0, second, second_of_bytes), second);
-  EXPECT_EQ(links.carry(0, out, 0, second, second_of_bytes), second);
-  EXPECT_NEAR(seconds(links.carry(1, in, 0, second, second_of_bytes)), 1.5, 1e-6) << "half its rate is left";
+  EXPECT_EQ(links.carry(0, in, in, 0, second, second_of_bytes), second);
+  EXPECT_EQ(links.carry(0, out, out, 0, second, second_of_bytes), second);
+  EXPECT_NEAR(seconds(links.carry(1, in, in, 0, second, second_of_bytes)), 1.5, 1e-6)
+      << "half its rate is left";
 }
 
 TEST(Links, WhatIsForgottenDisturbsNobody) {
   const Model model = plain(0.8);
   Links links(model);
-  links.carry(0, in, 0, second, second_of_bytes);
-  links.carry(0, in, second, second, second_of_bytes);
+  links.carry(0, in, in, 0, second, second_of_bytes);
+  links.carry(0, in, in, second, second, second_of_bytes);
   links.forget_before(second);
   EXPECT_EQ(links.booked().size(), 1U);
-  EXPECT_NEAR(seconds(links.carry(0, out, second, second, second_of_bytes)), 2.4, 1e-6);
+  EXPECT_NEAR(seconds(links.carry(0, out, out, second, second, second_of_bytes)), 2.4, 1e-6);
 }
 
 // In every moment between two changes of what is booked.
@@ -119,17 +120,17 @@ TEST(Links, NoMomentHasMoreThanTheLimitsAndAllBytesCross) {
     std::mt19937 random(seed);
     const auto up_to = [&](Nanoseconds most) { return static_cast<Nanoseconds>(random() % (most + 1)); };
     Links links(model);
-    std::map<std::pair<int, Engine>, Nanoseconds> free;
+    std::map<std::pair<int, Engine>, Nanoseconds> free;  // by device and engine
     double asked = 0;
     for (int i = 0; i < 60; ++i) {
       const int device = static_cast<int>(up_to(3));
-      const Engine way = up_to(1) == 0 ? in : out;
+      const Engine way = up_to(1) == 0 ? in : out, by = up_to(3) == 0 ? Engine::compute : way;
       const auto bytes = static_cast<std::uint64_t>(1 + up_to(second_of_bytes));
-      const Nanoseconds start = free[{device, way}] + up_to(second / 2),
+      const Nanoseconds start = free[{device, by}] + up_to(second / 2),
                         alone = bytes / 10 + up_to(second / 5) + 1;
-      const Nanoseconds end = links.carry(device, way, start, alone, bytes);
+      const Nanoseconds end = links.carry(device, by, way, start, alone, bytes);
       EXPECT_GE(end, start + alone);
-      free[{device, way}] = end;
+      free[{device, by}] = end;
       asked += static_cast<double>(bytes);
     }
     expect_within_limits(model, links.booked());
