@@ -5,6 +5,10 @@
 namespace pooch::runtime {
 namespace {
 
+// Within that an op follows another whatever the host does: the device starts it, and marks an event between
+// them.
+constexpr double most_own_us = 3;
+
 std::vector<double> measured_gaps(std::span<const TimedOp> ops) {
   std::vector<double> gaps(ops.size(), 0);
   double latest = ops.empty() ? 0 : ops.front().end_us;
@@ -22,7 +26,7 @@ double usual_interval(std::span<const std::span<const TimedOp>> iterations) {
   for (const auto ops : iterations) {
     const std::vector<double> gaps = measured_gaps(ops);
     for (std::size_t i = 1; i < ops.size(); ++i)
-      if (gaps[i] > 0 && gaps[i - 1] > 0 && !ops[i].disturbed)
+      if (gaps[i] > most_own_us && gaps[i - 1] > most_own_us && !ops[i].disturbed)
         intervals.push_back(ops[i].start_us - ops[i - 1].start_us);
   }
   if (intervals.empty()) return 0;
@@ -36,7 +40,7 @@ std::vector<double> host_gaps(std::span<const TimedOp> ops, double usual) {
   if (std::none_of(ops.begin(), ops.end(), [](const TimedOp& op) { return op.disturbed; })) return measured;
   std::vector<double> gaps(ops.size(), 0);
   double host = 0, device = ops.empty() ? 0 : ops.front().end_us - ops.front().start_us;
-  const auto waited = [&](std::size_t i) { return measured[i] > 0 && !ops[i].disturbed; };
+  const auto waited = [&](std::size_t i) { return measured[i] > most_own_us && !ops[i].disturbed; };
   for (std::size_t i = 1; i < ops.size(); ++i) {
     const double between = ops[i].start_us - ops[i - 1].start_us;
     // The op before may have been launched long before it started.
@@ -44,9 +48,9 @@ std::vector<double> host_gaps(std::span<const TimedOp> ops, double usual) {
       host += waited(i - 1) ? between : std::max(usual, measured[i]);
     else
       host += std::clamp(between, 0.0, usual);
-    gaps[i] = std::max(0.0, host - device);
-    device =
-        std::max(host, device) + std::max(0.0, ops[i].end_us - std::max(ops[i].start_us, ops[i - 1].end_us));
+    const double own = measured[i] > most_own_us ? 0 : measured[i];
+    gaps[i] = std::max(own, host - device);
+    device += gaps[i] + std::max(0.0, ops[i].end_us - std::max(ops[i].start_us, ops[i - 1].end_us));
   }
   return gaps;
 }

@@ -67,5 +67,16 @@ TEST(HostGaps, AnOpBehindOneThatPoochHeldUpShowsTheHost) {
   EXPECT_DOUBLE_EQ(usual_interval(one), 15);
 }
 
+// A device takes a moment between two ops by itself. That is no sign of a host that is behind.
+TEST(HostGaps, WhatTheDeviceTakesBetweenOpsIsNotTheHostsDoing) {
+  std::vector<TimedOp> ops{{0, 100}};
+  for (int i = 1; i < 50; ++i) ops.push_back({101.0 * i, 101.0 * i + 100, i == 10});
+  const std::span<const TimedOp> one[] = {ops};
+  EXPECT_DOUBLE_EQ(usual_interval(one), 0);
+  const std::vector<double> gaps = host_gaps(ops);
+  EXPECT_NEAR(sum(gaps), 49, 1e-9) << "1 us each";
+  EXPECT_NEAR(gaps[20], 1, 1e-9);
+}
+
 }  // namespace
 }  // namespace pooch::runtime
