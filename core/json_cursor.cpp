@@ -70,8 +70,7 @@ void JsonCursor::fail_field(std::string_view key, std::string_view what) {
 }
 
 void JsonCursor::fail_unknown(const std::vector<std::string_view>& known) {
-  fail(fmt::format("{}/{} is no field of it: accepted are {}", path(), shown_key(key_),
-                   fmt::join(known, ", ")));
+  fail(fmt::format("{}/{} is no field; accepted: {}", path(), shown_key(key_), fmt::join(known, ", ")));
 }
 
 void JsonCursor::reject(std::string_view why) {

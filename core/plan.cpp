@@ -80,6 +80,7 @@ std::string to_json(const Plan& plan) {
                    {"backing", name(plan.backing)},
                    {"in_core_ms", plan.in_core_ms},
                    {"predicted_ms", plan.predicted_ms}};
+  if (plan.still_ms) head["still_ms"] = *plan.still_ms;
   if (plan.bound_ms) head["bound_ms"] = *plan.bound_ms;
   head["peak"] = plan.peak;
   head["host_bytes"] = plan.host_bytes;

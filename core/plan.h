@@ -70,6 +70,7 @@ struct Plan {
   Backing backing = Backing::alias;
   double in_core_ms = 0;  // were there memory enough
   double predicted_ms = 0;
+  std::optional<double> still_ms;         // ... if moving handles cost nothing; empty: the same
   std::optional<double> bound_ms;         // no plan of this kind can be faster; empty: not computed
   std::uint64_t peak = 0;                 // bytes of device memory
   std::uint64_t host_bytes = 0;           // of all swapped maps

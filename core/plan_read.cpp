@@ -137,6 +137,7 @@ constexpr JsonField<Plan> plan_fields[] = {
     {"backing", true, [](In& in, Plan& p) { named(in, p.backing, Backing::alias); }},
     {"in_core_ms", true, [](In& in, Plan& p) { time(in, p.in_core_ms); }},
     {"predicted_ms", true, [](In& in, Plan& p) { time(in, p.predicted_ms); }},
+    {"still_ms", false, [](In& in, Plan& p) { time(in, p.still_ms.emplace()); }},
     {"bound_ms", false,
      [](In& in, Plan& p) {
        if (!in.null()) time(in, p.bound_ms.emplace());

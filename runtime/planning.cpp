@@ -107,7 +107,7 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   constexpr double worth_it = 1.05;
   const std::string id = known.profile.id;  // `known` may change while the lock is released
   state.settled = true;
-  if (!tries_alias(state)) state.full_ms = plan.predicted_ms;
+  if (!tries_alias(state)) state.full_ms = plan.still_ms.value_or(plan.predicted_ms);
   if (state.basis.us.empty()) state.basis.in_core_ms = plan.in_core_ms;
   const double most_ms = state.remapped_ms > 0 ? state.remapped_ms : state.full_ms * worth_it;
   if (tries_alias(state) && plan.predicted_ms > most_ms) return give_up_alias(state);
@@ -177,9 +177,9 @@ Backing Planning::backing(const State& state) const {
   return tried || backing_ == BackingUse::alias ? Backing::alias : Backing::remap;
 }
 
-// Remapping that is behind its prediction, where ops are shorter than the mapping of what they need, makes
-// room for alias mode, and is back where that is no faster. A layout is of no use where phases take turns
-// that differ in what they need.
+// Remapping that is behind what the plan would take if nothing had to be mapped makes room for alias mode,
+// and is back where that is no faster. A layout is of no use where phases take turns that differ in what they
+// need.
 void Planning::choose_backing(tracker::PhaseIndex phase, State& state, const std::string& id) {
   constexpr double behind = 1.005;
   if (backing_ != BackingUse::automatic || source_->given(id)) return;
@@ -191,7 +191,8 @@ void Planning::choose_backing(tracker::PhaseIndex phase, State& state, const std
     return give_up_alias(state);
   }
   if (!now_ms || *now_ms <= state.full_ms * behind || states_.size() > 1 || !executor_.may_alias()) return;
-  log::info("phase {}: {:.1f} ms, {:.1f} predicted: alias mode is tried", id, *now_ms, state.full_ms);
+  log::info("phase {}: {:.1f} ms, {:.1f} if nothing were mapped: alias mode is tried", id, *now_ms,
+            state.full_ms);
   state.remapped_ms = *now_ms;
   state.outdated = true;
 }

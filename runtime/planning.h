@@ -71,7 +71,7 @@ class Planning {
     std::uint64_t reserve = 0;  // bytes that its plan leaves alone
     int layouts = 0;            // that could not be made
     bool remaps = false;        // alias mode is given up
-    double full_ms = 0;         // predicted by the first plan
+    double full_ms = 0;         // by the first plan, if nothing had to be mapped
     double remapped_ms = 0;     // what it took by remapping; above 0: alias mode is tried, or was
   };
 

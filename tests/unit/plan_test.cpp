@@ -147,7 +147,7 @@ TEST(Plan, SaysWhereAndWhatIsWrong) {
       {R"("drop 18")", R"("drop 18","drop 18")", "/maps/2 is of class recompute, but leaves 2 times"},
       {R"("44":[)", R"("400":[)", "/maps/1 is fetched before it has left"},
       {R"("45":[)", R"("232":[)", "/maps/2/by names op 41, which is not replayed after"},
-      {R"("after":{)", R"("later":{)", "/later is no field of it: accepted are"},
+      {R"("after":{)", R"("later":{)", "/later is no field; accepted:"},
       {R"("why":"fits")", "\"why\":\"fits\npooch: error: not\"", "/maps/0/why: line"},
       {R"("why":"fits")", R"("why":"\u001b[31m")", "/maps/0/why: line 5, column"},
       {R"("why":"fits")", R"("why":"\u009b31m")", "/maps/0/why: line 5, column"},

@@ -210,7 +210,7 @@ TEST(ProfileErrors, NameThePathTheValueAndWhatIsAccepted) {
       {"/phases/0/ops/3/key", "11223344556677889", "/phases/0/ops/3/key is \"11223344556677889\": up to 16"},
       {"/phases/0/ops/3/kind", "conv", "/phases/0/ops/3/kind is \"conv\": a kind of op: conv_forward, conv_"},
       {"/phases/0/ops/3/stream", 70000, "/phases/0/ops/3/stream is 70000: a whole number from 0 to 65535"},
-      {"/phases/0/ops/3/colour", "red", "/phases/0/ops/3/colour is no field of it: accepted are id, key, "},
+      {"/phases/0/ops/3/colour", "red", "/phases/0/ops/3/colour is no field; accepted: id, key, "},
       {"/phases/0/versions/2/role", "x",
        "/phases/0/versions/2/role is \"x\": a role: feature_map, activation"},
       {"/phases/0/versions/2/bytes", 0, "/phases/0/versions/2/bytes is 0: a whole number from 1 to"},
