@@ -2,7 +2,7 @@
 
 usage: harsh_rows.py BUILD_FOLDER [--backings default,remap,alias] [--devices vmm=0,vmm=1,...] [--rows 0,1,...]
 
-Prints one line of a Markdown table for each: in-core on the same device, predicted, executed, and what the run said of plans.
+Prints one line of a Markdown table for each: in-core on the same device, predicted, executed, and iterations that followed a plan or left it.
 """
 import argparse
 import pathlib
@@ -24,7 +24,7 @@ def in_core_ms(device, command):
 
 
 def measure(row, options, backing):
-    model, gib, network, allowed = row
+    model, gib, network, allowed, _ = row
     device = f"soft:{model}:timing:{options}"
     command = [TRAIN, *network.split(), "--iterations"]
     alone = in_core_ms(device, command)
@@ -36,7 +36,7 @@ def measure(row, options, backing):
         return f"| {model} | `{network}` | {backing} | {options} | {alone:.1f} | status {done.status} | {done.err.strip()[-80:]} | |"
     predicted, actual = summary["predicted_ms"], summary["actual_ms"]
     return (f"| {model} | `{network}` | {backing} | {options} | {alone:.1f} | {predicted:.1f} ({predicted / alone - 1:+.1%}) | "
-            f"{actual:.1f} ({actual / alone - 1:+.1%}; {allowed:+.0%} allowed) | {summary['plans']} plans, {summary['plans_left']} left |")
+            f"{actual:.1f} ({actual / alone - 1:+.1%}; {allowed:+.0%} allowed) | {summary['planned_iterations']} of {ITERATIONS}, {summary['plans_left']} left |")
 
 
 def main():
@@ -46,7 +46,7 @@ def main():
     parser.add_argument("--devices", default=" ".join(DEVICES), help="options of the software GPU, separated by blanks")
     parser.add_argument("--rows", default=",".join(map(str, range(len(ROWS)))))
     o = parser.parse_args()
-    print("| model | network | backing | device | in-core ms | predicted | executed | plans |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| model | network | backing | device | in-core ms | predicted | executed | iterations planned |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
     for index in o.rows.split(","):
         for options in o.devices.split():
             for backing in o.backings.split(","):

@@ -8,27 +8,29 @@ import unittest
 
 from runs import MIB, TRAIN, run
 
-# Device, GiB, network, the most that it may take over in-core.
+# Rows that miss their limit where mapping costs for each handle (docs/measurements.md).
+PER_CALL = ":vmm=percall"
+# Device, GiB, network, the most that it may take over in-core, options of the device.
 ROWS = (
-    ("v100-pcie3", 16, "--network resnet50 --batch 512", 0.09),
-    ("v100-pcie3", 16, "--network resnet50 --batch 640", 0.11),
-    ("v100-pcie3", 16, "--network resnet50 --batch 1024", 0.25),
-    ("v100-nvlink2", 16, "--network resnet50 --batch 640", 0.02),
-    ("v100-nvlink2", 16, "--network resnet50 --batch 1152", 0.04),
-    ("titanx", 12, "--network vgg16 --batch 229 --separate-relu", 0.03),
-    ("v100-pcie3", 16, "--network alexnet --batch 2688", 0.03),
-    ("v100-pcie3", 16, "--network resnext101-3d --input-size 448 --input-width 224 --frames 256 --batch 1", 0.05),
+    ("v100-pcie3", 16, "--network resnet50 --batch 512", 0.09, ""),
+    ("v100-pcie3", 16, "--network resnet50 --batch 640", 0.11, PER_CALL),
+    ("v100-pcie3", 16, "--network resnet50 --batch 1024", 0.25, PER_CALL),
+    ("v100-nvlink2", 16, "--network resnet50 --batch 640", 0.02, PER_CALL),
+    ("v100-nvlink2", 16, "--network resnet50 --batch 1152", 0.04, PER_CALL),
+    ("titanx", 12, "--network vgg16 --batch 229 --separate-relu", 0.03, ""),
+    ("v100-pcie3", 16, "--network alexnet --batch 2688", 0.03, ""),
+    ("v100-pcie3", 16, "--network resnext101-3d --input-size 448 --input-width 224 --frames 256 --batch 1", 0.05, ""),
 )
 ITERATIONS = 40  # long enough for either backing to be tried and left
 
 
 class PlannedRows(unittest.TestCase):
-    def check(self, device, gib, network, most):
+    def check(self, device, gib, network, most, options):
         command = [TRAIN, *network.split(), "--iterations"]
-        alone = [run(f"soft:{device}:timing:memory=1TiB", [*command, n], "--no-pooch").device["virtual_ns"] for n in (3, 6)]
+        alone = [run(f"soft:{device}:timing:memory=1TiB{options}", [*command, n], "--no-pooch").device["virtual_ns"] for n in (3, 6)]
         in_core_ms = (alone[1] - alone[0]) / 3e6
         with tempfile.TemporaryDirectory() as cache:
-            done = run(f"soft:{device}:timing", [*command, ITERATIONS], "--policy", "hybrid", "--memory", f"{gib}GiB",
+            done = run(f"soft:{device}:timing{options}", [*command, ITERATIONS], "--policy", "hybrid", "--memory", f"{gib}GiB",
                        env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache}, timeout=900)
         self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
         self.assertLessEqual(done.device["peak_bytes"], gib * 1024 * MIB)
