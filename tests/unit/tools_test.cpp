@@ -173,7 +173,8 @@ TEST(Answers, BadOnesAreOneLineThatNamesTheValue) {
             "/driver_version is 4294967296: a whole number from 0 to 4294967295");
   EXPECT_EQ(answers_error(with(text, "\"device\":\"\"", "\"device\":7")), "/device is 7: a text in quotes");
   EXPECT_EQ(answers_error(with(text, "13000", deep)).find("/driver_version is a list: "), 0u);
-  EXPECT_TRUE(answers_error(with(text, "\"init\"", "\"outit\"")).starts_with("/outit is no field; accepted: "));
+  EXPECT_TRUE(
+      answers_error(with(text, "\"init\"", "\"outit\"")).starts_with("/outit is no field; accepted: "));
   EXPECT_EQ(answers_error("{}"), "/by_dlsym is missing");
   EXPECT_TRUE(answers_error("").ends_with("an object"));
 }
