@@ -174,7 +174,8 @@ class PyTorch(unittest.TestCase):
                    env={"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_LOG": "info"})
         self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
         in_core = float(re.search(r"ms predicted, ([\d.]+) ms in core", done.err)[1])
-        self.assertLess(done.summary["predicted_ms"] / in_core, 1.2, "without, the link bounds it at 2.27")
+        # Of the plan that is followed in the end. The first one, made from few times, is predicted at 1.203.
+        self.assertLess(done.summary["predicted_ms"] / in_core, 1.15, "without, the link bounds it at 2.27")
         self.assertEqual(done.summary["mismatches"], 0)
 
     def test_replays_of_a_gpt_in_half_precision_find_what_autocast_has_freed(self):
