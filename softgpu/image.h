@@ -4,14 +4,17 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 namespace softgpu {
 
+// `update`: read and written, and what was there goes into nothing but the new content of the same bytes.
 // `reach`: nothing of it is touched, but it must be there.
 // `unknown`: may read or write any of the bytes. It races only with what surely writes; from the first of its
 // kind on nobody can say any more which bytes were never written.
-enum class TouchKind : std::uint8_t { read, write, read_write, unknown, reach };
+enum class TouchKind : std::uint8_t { read, write, read_write, update, unknown, reach };
 
 // `bytes` contiguous bytes of device memory that a kernel touches. Each is checked (mapped, alive, in bounds,
 // written before it is read, no race).
@@ -19,6 +22,8 @@ struct Touch {
   std::uint64_t address;
   std::uint64_t bytes;
   TouchKind kind;
+  // Of an update: the bits of a number that matters to it alone.
+  std::uint64_t factor = 0;
 };
 
 // What one launch costs and touches. `kind` names a row of the model's rate table ("conv_fwd", "bn_bwd", …).
@@ -27,6 +32,14 @@ struct Footprint {
   const char* kind = "elementwise";
   double flops = 0;
   double bytes = 0;  // memory traffic
+
+  // For what the results come from (driver/provenance.h).
+  // The hash of all scalars that go into every result; none: of all parameters but the addresses among them.
+  std::optional<std::uint64_t> scalars;
+  // What one kernel tells and others hear, on whatever device: a word that stands for what it read. It is set
+  // when the kernel runs.
+  std::shared_ptr<std::uint64_t> tells;
+  std::vector<std::shared_ptr<const std::uint64_t>> hears;
 };
 
 struct KernelEntry {

@@ -105,6 +105,9 @@ class KernelLibrary {
       if (result != CUDA_SUCCESS) return result;
       cached.store(kernel, std::memory_order_release);
     }
+#if __has_builtin(__builtin_clear_padding)
+    __builtin_clear_padding(&args);  // equal arguments are equal bytes
+#endif
     std::array<void*, Kernel::pointers + 1> params{};
     for (std::size_t i = 0; i < Kernel::pointers; ++i) params[i] = &pointers[i];
     params.back() = &args;

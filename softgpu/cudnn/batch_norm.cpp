@@ -2,12 +2,14 @@
 // on the number of threads.
 #include "softgpu/cudnn/batch_norm.h"
 
+#include <bit>
 #include <cmath>
 
 #include "softgpu/cudnn/descriptors.h"
 #include "softgpu/cudnn/element_types.h"
 #include "softgpu/cudnn/lanes.h"
 #include "softgpu/cudnn/two_threads.h"
+#include "softgpu/hash.h"
 
 namespace softgpu::cudnn {
 namespace {
@@ -101,9 +103,16 @@ void BatchNormForwardTraining::footprint(const Pointers<8>& p, const Args& a, Fo
   add_touch(out, p[2], bytes, TouchKind::read);
   add_touch(out, p[3], bytes, TouchKind::read);
   add_touches(out, p[1], a.y, written(a.beta), element_bytes(a.type));
-  for (int i : {4, 5})
-    add_touch(out, p[i], bytes, a.factor == 1.0 ? TouchKind::write : TouchKind::read_write);
   for (int i : {6, 7}) add_touch(out, p[i], bytes, TouchKind::write);
+  for (int i : {4, 5}) {
+    const bool rewritten = a.factor == 1.0;
+    if (p[i] != 0)
+      out.touches.push_back({p[i], bytes, rewritten ? TouchKind::write : TouchKind::update,
+                             rewritten ? 0 : std::bit_cast<std::uint64_t>(a.factor)});
+  }
+  Args others = a;
+  others.factor = 0;
+  out.scalars = Hash().add_bytes(&others, sizeof others).value();
   out.kind = "bn_fwd";
   out.flops = 7 * count_of(a.shape);
   out.bytes = static_cast<double>(element_bytes(a.type)) * count_of(a.shape) * (a.beta == 0.0F ? 3 : 4);

@@ -11,6 +11,8 @@ using namespace softgpu;
 
 namespace {
 
+constexpr std::uint64_t lowest_address = 64 << 10, end_of_addresses = std::uint64_t{1} << 48;
+
 struct Grid {
   unsigned grid[3], block[3], shared;
   bool cooperative = false;
@@ -82,6 +84,35 @@ std::uint64_t indirect(const std::vector<Touch>& touches, const std::vector<std:
          static_cast<std::uint64_t>(std::count_if(touches.begin(), touches.end(), points_into));
 }
 
+// All words of the parameters but addresses, which differ from run to run.
+std::uint64_t scalars(Machine& m, const Kernel& kernel, const Parameters& parameters) {
+  Hash hash;
+  for (std::size_t i = 0; i < kernel.params.size(); ++i) {
+    const auto* const at = static_cast<const std::byte*>(parameters.pointers[i]);
+    for (std::uint32_t offset = 0; offset < kernel.params[i].bytes; offset += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, at + offset, std::min<std::size_t>(sizeof word, kernel.params[i].bytes - offset));
+      const bool address = word >= lowest_address && word < end_of_addresses &&
+                           (m.addresses.device(word) || m.host.find(word) != nullptr);
+      hash.add(address ? lowest_address : word);
+    }
+  }
+  return hash.value();
+}
+
+Content content_of(Machine& m, const Kernel& kernel, const Parameters& parameters, Footprint& footprint) {
+  Content content;
+  if (m.compute()) return content;
+  content.kind = kernel.entry == nullptr ? Content::Kind::unknown : Content::Kind::kernel;
+  if (kernel.entry == nullptr) return content;
+  Hash identity(kernel.name_hash);
+  identity.add(footprint.scalars ? *footprint.scalars : scalars(m, kernel, parameters));
+  content.identity = identity.value();
+  content.tells = std::move(footprint.tells);
+  content.hears = std::move(footprint.hears);
+  return content;
+}
+
 std::uint64_t threads_of(const Grid& g) {
   std::uint64_t threads = 1;
   for (int i = 0; i < 3; ++i) threads *= std::uint64_t{g.grid[i]} * g.block[i];
@@ -124,6 +155,7 @@ CUresult launch(const char* name, bool per_thread, CUfunction function, const Gr
   work.launch = !stream->capture;
   work.duration = m.cost.kernel(footprint.kind, footprint.flops, footprint.bytes);
   m.statistics.indirect_touches += indirect(footprint.touches, parameters->bytes);
+  work.content = content_of(m, *kernel, *parameters, footprint);
   work.touches = std::move(footprint.touches);
   if (m.compute()) {
     work.run = [run = kernel->entry->run, parameters] { run(parameters->pointers.data()); };

@@ -19,6 +19,12 @@ void fill(std::uint64_t address, std::uint64_t pitch, Value value, std::size_t w
   }
 }
 
+// Four bytes of it.
+template <typename Value>
+std::uint32_t repeated(Value value) {
+  return sizeof(Value) == 1 ? value * 0x01010101U : sizeof(Value) == 2 ? value * 0x00010001U : value;
+}
+
 template <typename Value>
 CUresult set(const char* name, bool per_thread, CUdeviceptr address, std::size_t pitch, Value value,
              std::size_t width, std::size_t height, CUstream in, bool async) {
@@ -46,7 +52,12 @@ CUresult set(const char* name, bool per_thread, CUdeviceptr address, std::size_t
   for (std::size_t i = 0; i < height; ++i) {
     work.touches.push_back({address + i * pitch, width * sizeof(Value), TouchKind::write});
   }
-  if (m.compute() || on_host) work.run = [=] { fill(address, pitch, value, width, height); };
+  if (m.compute()) {
+    work.run = [=] { fill(address, pitch, value, width, height); };
+  } else {
+    work.content.kind = Content::Kind::set;
+    work.content.identity = repeated(value);
+  }
   if (activity_feed().wants(activity_sets) && !stream->capture) {
     WorkActivity activity = call.activity(activity_sets);
     activity.async = async;

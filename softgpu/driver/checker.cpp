@@ -164,7 +164,8 @@ bool Checker::kernel(const std::vector<Touch>& touches, const Access& by, const 
     landed.read += landed_bytes();
   }
   for (const Touch& touch : touches) {
-    const bool writes = touch.kind == TouchKind::write || touch.kind == TouchKind::read_write;
+    const bool writes = touch.kind == TouchKind::write || touch.kind == TouchKind::read_write ||
+                        touch.kind == TouchKind::update;
     if (touch.bytes == 0 || !writes) continue;
     if (!write_touch(touch.address, touch.bytes, by, clock)) return false;
     landed.written += landed_bytes();
@@ -225,6 +226,7 @@ bool Checker::reachable(std::uint64_t address, std::uint64_t bytes, const Access
 
 bool Checker::renew(const Object& object, const Access& by, const VectorClock& clock, const char* verb) {
   bool well = true;
+  if (provenance_ != nullptr) provenance_->renew(object);
   object.for_pieces(object.base, object.end(),
                     [&](std::uint64_t low, std::uint64_t high, std::uint64_t address) {
                       const auto conflict = device_shadow_.note_write(low, high, by, clock, false);
@@ -239,6 +241,7 @@ bool Checker::renew(const Object& object, const Access& by, const VectorClock& c
 bool Checker::renew(const std::vector<Extent>& extents, const Access& by, const VectorClock& clock,
                     const char* verb) {
   bool well = true;
+  if (provenance_ != nullptr) provenance_->renew(extents);
   for (const Extent& extent : extents) {
     const std::uint64_t end = extent.offset + extent.bytes;
     const auto conflict = device_shadow_.note_write(extent.offset, end, by, clock, false);

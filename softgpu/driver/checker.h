@@ -7,6 +7,7 @@
 
 #include "softgpu/driver/address.h"
 #include "softgpu/driver/host_memory.h"
+#include "softgpu/driver/provenance.h"
 #include "softgpu/driver/report.h"
 #include "softgpu/driver/shadow.h"
 #include "softgpu/driver/stream.h"
@@ -15,9 +16,15 @@ namespace softgpu {
 
 class Checker {
  public:
+  // `provenance`: learns which memory is fresh; null where the device computes.
   Checker(AddressMap& addresses, HostMemory& host, PhysicalMemory& physical, PhysicalMemory& handles,
-          Violations& violations)
-      : addresses_(addresses), host_(host), physical_(physical), handles_(handles), violations_(violations) {}
+          Violations& violations, Provenance* provenance)
+      : addresses_(addresses),
+        host_(host),
+        physical_(physical),
+        handles_(handles),
+        violations_(violations),
+        provenance_(provenance) {}
 
   // Each notes the accesses, adds a violation where there is one, and returns whether all was well.
   // `landed`: what of it lies in host memory behind device addresses, and so crosses the link.
@@ -37,7 +44,10 @@ class Checker {
   bool mapping_changes(const Object& object, const Access& by, const VectorClock& clock, const char* verb);
   // Page-locked memory comes or goes.
   bool host_changes(std::uint64_t base, std::uint64_t bytes, const Access& by, const VectorClock& clock);
-  void host_forget(std::uint64_t base, std::uint64_t bytes) { host_shadow_.forget(base, base + bytes); }
+  void host_forget(std::uint64_t base, std::uint64_t bytes) {
+    host_shadow_.forget(base, base + bytes);
+    if (provenance_ != nullptr) provenance_->forget_host(base, bytes);
+  }
 
   // Is the whole range device memory that can be accessed now? Used before work is accepted; adds nothing.
   bool valid_device(std::uint64_t address, std::uint64_t bytes);
@@ -78,6 +88,7 @@ class Checker {
   HostMemory& host_;
   PhysicalMemory &physical_, &handles_;
   Violations& violations_;
+  Provenance* provenance_;
   Shadow device_shadow_{false};
   // A program may write page-locked memory itself, unseen.
   Shadow host_shadow_{true};

@@ -64,9 +64,10 @@ Machine::Machine(const Choice& chosen, std::optional<std::uint64_t> seed)
       physical(choice.model.memory_bytes, chosen.options.devices, !chosen.options.timing),
       host_handles(choice.model.host_handles ? choice.model.host_bytes : 0, 1,
                    !chosen.options.timing && choice.model.host_handles, first_of_host_handles),
-      checker(addresses, host, physical, host_handles, violations),
-      scheduler(choice.model, {chosen.options.noise_percent, chosen.options.noise_seed}, checker, guard,
-                violations, seed),
+      provenance(chosen.options.timing ? std::make_optional<Provenance>(addresses, host) : std::nullopt),
+      checker(addresses, host, physical, host_handles, violations, provenance ? &*provenance : nullptr),
+      scheduler(choice.model, {chosen.options.noise_percent, chosen.options.noise_seed}, checker,
+                provenance ? &*provenance : nullptr, guard, violations, seed),
       memory(addresses, physical, host_handles, host, checker, scheduler, violations, chosen.options.devices),
       primaries(static_cast<std::size_t>(chosen.options.devices)) {}
 

@@ -59,7 +59,8 @@ struct Machine {
   HostMemory host;
   HostGuard guard;
   PhysicalMemory physical;
-  PhysicalMemory host_handles;  // host memory that handles are made of
+  PhysicalMemory host_handles;           // host memory that handles are made of
+  std::optional<Provenance> provenance;  // of content; none where the device computes
   Checker checker;
   Scheduler scheduler;
   Memory memory;

@@ -7,6 +7,7 @@
 
 #include "softgpu/driver/host_kernels.h"
 #include "softgpu/driver/ptx.h"
+#include "softgpu/hash.h"
 
 namespace softgpu {
 namespace {
@@ -64,6 +65,7 @@ Kernel& Modules::add(std::string_view name, std::vector<KernelParam> params, con
                      Library& library) {
   auto kernel = std::make_unique<Kernel>();
   kernel->entry = entry;
+  kernel->name_hash = Hash().add(name).value();
   kernel->name = names_.emplace(name).first->c_str();
   kernel->library = &library;
   kernel->function.kernel = kernel.get();

@@ -25,6 +25,7 @@ struct Kernel {
   };
   const KernelEntry* entry;  // null for device code without a host function: it cannot be launched
   const char* name;          // lives as long as the process
+  std::uint64_t name_hash;
   Library* library;
   std::vector<KernelParam> params;
   std::uint32_t packed_bytes;

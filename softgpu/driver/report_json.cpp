@@ -88,6 +88,8 @@ std::string report_json(const Machine& m) {
                  {"vmm_calls", s.vmm_calls},
                  {"violations", ordered_json::array()}};
   for (const Violation& v : m.violations.all()) j["violations"].push_back(violation(v));
+  if (m.provenance)
+    j["tokens"] = {{"operations", m.provenance->operations()}, {"unknown", m.provenance->unknown()}};
   if (m.call_paths.enabled()) j["call_paths"] = call_paths(m.call_paths);
   return j.dump(1) + "\n";
 }

@@ -26,9 +26,15 @@ bool in_host_function() {
   return inside_host_function;
 }
 
-Scheduler::Scheduler(const Model& model, const Noise& noise, Checker& checker, HostGuard& guard,
-                     Violations& violations, std::optional<std::uint64_t> seed)
-    : model_(model), noise_(noise), checker_(checker), guard_(guard), violations_(violations), links_(model) {
+Scheduler::Scheduler(const Model& model, const Noise& noise, Checker& checker, Provenance* provenance,
+                     HostGuard& guard, Violations& violations, std::optional<std::uint64_t> seed)
+    : model_(model),
+      noise_(noise),
+      checker_(checker),
+      provenance_(provenance),
+      guard_(guard),
+      violations_(violations),
+      links_(model) {
   if (seed) random_.emplace(*seed);
 }
 
@@ -281,10 +287,11 @@ void Scheduler::execute(Stream& stream, Work& work) {
 }
 
 void Scheduler::run(Work& work) {
-  if (work.run) {
+  if (work.run || provenance_ != nullptr) {
     const DriverAtWork ours;
     guard_.lift(work.copies);
-    work.run();
+    if (work.run) work.run();
+    if (provenance_ != nullptr) provenance_->apply(work);
   }
   if (!work.copies.empty()) guard_.protect(work.copies, work.by);
 }

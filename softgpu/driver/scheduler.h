@@ -31,8 +31,9 @@ using Lock = std::unique_lock<std::mutex>;
 
 class Scheduler {
  public:
-  Scheduler(const Model& model, const Noise& noise, Checker& checker, HostGuard& guard,
-            Violations& violations, std::optional<std::uint64_t> seed);
+  // `provenance`: is told of the works that run; null where the device computes.
+  Scheduler(const Model& model, const Noise& noise, Checker& checker, Provenance* provenance,
+            HostGuard& guard, Violations& violations, std::optional<std::uint64_t> seed);
 
   std::mutex mutex;
 
@@ -101,6 +102,7 @@ class Scheduler {
   const Model& model_;
   const Noise noise_;
   Checker& checker_;
+  Provenance* const provenance_;
   HostGuard& guard_;
   Violations& violations_;
   std::optional<std::mt19937_64> random_;

@@ -8,9 +8,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "softgpu/driver/clock.h"
+#include "softgpu/driver/origin.h"
 #include "softgpu/image.h"
 
 namespace softgpu {
@@ -46,6 +48,16 @@ struct CopyPart {
   std::uint64_t to, from, bytes;
 };
 
+// What a work does to content, where nothing is computed (provenance.h).
+struct Content {
+  enum class Kind { none, kernel, set, unknown };
+  Kind kind = Kind::none;
+  std::uint64_t identity = 0;    // a kernel's name and scalars; the four bytes that a set repeats
+  std::optional<Origin> staged;  // of a copy whose source was read at the call
+  std::shared_ptr<std::uint64_t> tells;
+  std::vector<std::shared_ptr<const std::uint64_t>> hears;
+};
+
 struct Work {
   Access by;  // name and call; agent, stream and epoch are filled in when it runs
   Engine engine = Engine::none;
@@ -54,6 +66,7 @@ struct Work {
   std::uint64_t link_bytes = 0;  // of a copy over it
   std::vector<Touch> touches;
   std::vector<CopyPart> copies;
+  Content content;
 
   std::function<void()> run;   // the numerics or the movement of data
   std::function<bool()> gate;  // holds the stream until true (wait-value)

@@ -1,10 +1,12 @@
 #include "softgpu/nccl/exchange.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <iterator>
 #include <memory>
 
+#include "softgpu/hash.h"
 #include "softgpu/nccl/communicator.h"
 
 namespace softgpu::nccl {
@@ -29,6 +31,15 @@ std::uint64_t buffers_of(const Task& task) {
   return reinterpret_cast<std::uint64_t>(task.communicator->buffers);
 }
 
+// What goes into the result besides what is read, and is no address.
+std::uint64_t identity_of(const Task& task) {
+  const Operator* const op = operator_of(task);
+  Hash hash;
+  hash.add(static_cast<std::uint64_t>(task.kind)).add(static_cast<std::uint64_t>(task.type)).add(task.count);
+  hash.add(op != nullptr ? std::bit_cast<std::uint64_t>(op->value) : static_cast<std::uint64_t>(task.op));
+  return hash.add(static_cast<std::uint64_t>(task.peer)).value();
+}
+
 // A device that only keeps time does not run it.
 struct Probe {
   static constexpr const char* name = "nccl_probe";
@@ -51,6 +62,8 @@ struct Give {
     const Task& task = a.exchange->tasks[a.number];
     const std::uint64_t bytes = a.exchange->given_bytes(a.number);
     out.kind = "collective";
+    out.scalars = identity_of(task);
+    out.tells = a.exchange->told[a.number];
     touch(out, task.send, bytes, TouchKind::read);
     touch(out, buffers_of(task), std::min(bytes, buffer_bytes), TouchKind::write);
     if (const Operator* const op = operator_of(task))
@@ -76,6 +89,11 @@ struct Take {
     const Task& task = a.exchange->tasks[a.number];
     out.kind = "collective";
     out.bytes = a.exchange->wire_bytes();
+    const bool alike =
+        task.kind == Kind::all_reduce || task.kind == Kind::all_gather || task.kind == Kind::broadcast;
+    const auto rank = static_cast<std::uint64_t>(task.communicator->rank);
+    out.scalars = Hash(identity_of(task)).add(alike ? 0 : rank).value();
+    out.hears.assign(a.exchange->told.begin(), a.exchange->told.end());
     touch(out, buffers_of(task), std::min(a.exchange->given_bytes(a.number), buffer_bytes), TouchKind::read);
     touch(out, task.receive, a.exchange->taken_bytes(a.number), TouchKind::write);
     // Other devices and the network know registered memory by its address, whatever the call is about.
@@ -223,6 +241,7 @@ ncclResult_t launch(std::vector<Task> tasks) {
   auto* const exchange = new Exchange{std::move(tasks), {}};
   const std::size_t count = exchange->tasks.size();
   exchange->staged.resize(count);
+  for (std::size_t i = 0; i < count; ++i) exchange->told.push_back(std::make_shared<std::uint64_t>());
   exchange->kernels_to_run = static_cast<int>(2 * count) + 1;  // and this function
   bool launched = true;
   for (std::size_t number = 0; launched && number < count; ++number) launched = give(*exchange, number);

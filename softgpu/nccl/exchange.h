@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "softgpu/include/nccl.h"
@@ -46,7 +47,9 @@ std::size_t element_bytes(ncclDataType_t type);
 struct Exchange {
   std::vector<Task> tasks;                     // in the order of ranks; a sender, then a receiver
   std::vector<std::vector<std::byte>> staged;  // what each gave; in compute mode alone
-  std::atomic<int> kernels_to_run{0};          // the last one deletes the exchange
+  // For the device in timing mode: what each gave, told when it has (image.h).
+  std::vector<std::shared_ptr<std::uint64_t>> told;
+  std::atomic<int> kernels_to_run{0};  // the last one deletes the exchange
 
   std::uint64_t given_bytes(std::size_t number) const;
   std::uint64_t taken_bytes(std::size_t number) const;
