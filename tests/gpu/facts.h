@@ -86,7 +86,7 @@ class HostMemory {
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
   void* get() const { return address_; }
-  const unsigned* words() const { return static_cast<const unsigned*>(address_); }
+  unsigned* words() const { return static_cast<unsigned*>(address_); }
 
  private:
   void* address_ = nullptr;
@@ -129,7 +129,7 @@ struct Bench {
   Stream stream, other, work;
 
  private:
-  bool keeps_a_word();
+  bool keeps_words();
 };
 
 struct Section {
