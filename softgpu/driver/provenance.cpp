@@ -74,7 +74,7 @@ std::uint64_t Provenance::content(const Touch& touch) {
 
 void Provenance::write(std::uint64_t address, std::uint64_t bytes, const Origin& origin) {
   const Object* const object = addresses_.find(address);
-  if (object == nullptr) return deliver_to_host({address, 0, bytes}, {{bytes, origin}});
+  if (object == nullptr) return deliver_to_host({address, 0, bytes}, {{bytes, origin}}, true);
   std::uint64_t offset = 0;
   pieces(object, address, bytes, [&](std::uint64_t low, std::uint64_t high) {
     device_.set(low, high, origin.at(offset));
@@ -218,7 +218,8 @@ void Provenance::copy(const Work& work) {
 }
 
 void Provenance::deliver(const CopyPart& part, const std::vector<Run>& runs) {
-  if (addresses_.find(part.to) == nullptr) return deliver_to_host(part, runs);
+  if (addresses_.find(part.to) == nullptr)
+    return deliver_to_host(part, runs, part.bytes < large || host_.find(part.to) == nullptr);
   std::uint64_t offset = 0;
   for (const Run& run : runs) {
     write(part.to + offset, run.bytes, run.origin);
@@ -226,9 +227,8 @@ void Provenance::deliver(const CopyPart& part, const std::vector<Run>& runs) {
   }
 }
 
-void Provenance::deliver_to_host(const CopyPart& part, const std::vector<Run>& runs) {
+void Provenance::deliver_to_host(const CopyPart& part, const std::vector<Run>& runs, bool whole) {
   const bool page_locked = host_.find(part.to) != nullptr;
-  const bool whole = !page_locked || part.bytes < large;
   auto* const to = reinterpret_cast<std::byte*>(part.to);
   std::uint64_t offset = 0;
   for (const Run& run : runs) {

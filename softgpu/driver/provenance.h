@@ -3,9 +3,9 @@
 // and content that is stale leave other tokens, and what the host reads is made from tokens: it differs too.
 //
 // What the host's memory holds:
-// - page-locked: tokens, and bytes made from them: all where a copy brought less than 1 MiB, else the
-// first 64.
-//   Where a later copy finds other bytes, the program has written there itself.
+// - page-locked: tokens, and bytes made from them: all where a kernel, a set or a copy of less than 1 MiB
+// wrote
+//   them, else the first 64. Where a later copy finds other bytes, the program has written there itself.
 // - pageable: bytes made from tokens.
 // - the program's own content: its token is the hash of its bytes (of more than 64 KiB a sample).
 //
@@ -79,7 +79,8 @@ class Provenance {
   bool move_bytes(const CopyPart& part);
   bool still_there(std::uint64_t begin, std::uint64_t end, const Kept& kept) const;
   void deliver(const CopyPart& part, const std::vector<Run>& runs);
-  void deliver_to_host(const CopyPart& part, const std::vector<Run>& runs);
+  // `whole`: with all bytes.
+  void deliver_to_host(const CopyPart& part, const std::vector<Run>& runs, bool whole);
   // Bytes that are made from a token, from `origin` on.
   void make(const Origin& origin, std::byte* to, std::uint64_t bytes) const;
   void make_scalar(const Origin& origin, std::byte* to, std::uint64_t bytes) const;

@@ -126,6 +126,17 @@ TEST(SoftgpuProvenance, WhatTheProgramWritesIntoPageLockedMemoryCounts) {
   });
 }
 
+TEST(SoftgpuProvenance, ASetOfPageLockedMemoryIsThereForTheProgram) {
+  ON_DEVICE("v100-pcie3:timing", "", {
+    void* host = nullptr;
+    EXPECT_EQ(cuMemHostAlloc(&host, 4 * MiB, 0), CUDA_SUCCESS);
+    const auto at = reinterpret_cast<CUdeviceptr>(host);
+    EXPECT_EQ(cuMemsetD8(at, 7, 4 * MiB), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    EXPECT_EQ(static_cast<char*>(host)[4 * MiB - 1], 7);
+  });
+}
+
 TEST(SoftgpuProvenance, TheProgramsOwnContentIsKnownByItsBytes) {
   ON_DEVICE("v100-pcie3:timing", "", {
     Content batch(MiB);

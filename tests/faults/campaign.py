@@ -40,7 +40,6 @@ from programs import PROGRAMS
 
 LEAST_SAME = 0.6  # of single faults that do not stay, in calls of pooch's own
 RARE = {"malloc": 4, "planner": 8, "disk": 16}  # of a program's turns; all others are calls
-DIGITS = 20  # a run of the digits network takes as long as so many others
 MARKS = ("<!-- table: begin -->", "<!-- table: end -->")
 
 
@@ -64,7 +63,7 @@ class Campaign:
         queues = {}
         for name, reference in self.references.items():
             for kind, paths in reference.paths.items():
-                rare = RARE.get(group(kind), 1) * (DIGITS if name.startswith("digits") else 1)
+                rare = RARE.get(group(kind), 1)
                 queue = queues.setdefault((name, group(kind)), (rare, []))
                 numbers = list(enumerate(paths, 1))
                 dice.shuffle(numbers)

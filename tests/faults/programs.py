@@ -30,10 +30,10 @@ class Program:
             if plans is not None:
                 shutil.copytree(plans, f"{folder}/plans")
             return run(self.device, [*inside, *self.command], "--memory", f"{self.cap}MiB", "--host-memory",
-                       f"{self.host}MiB", env=settings | env, timeout=timeout, ahead=ahead)
+                       f"{self.host}MiB", env=settings | env, timeout=timeout, ahead=ahead, weights=True)
 
     def plain(self):
-        return run(self.device, self.command, "--no-pooch")
+        return run(self.device, self.command, "--no-pooch", weights=True)
 
     def bits(self, done):
         """What is compared, line by line."""
@@ -45,8 +45,9 @@ def small(name, what, scenario, cap, expects, host=48, device=SMALL, **env):
                    plans="POOCH_BACKING" in env)
 
 
+# In timing mode losses and weights tell where they come from, and a run takes a hundredth of the time.
 def digits(name, what, backing):
-    return Program(name, what, (TRAIN, "--network", "digits", "--iterations", "6"), "soft:v100-pcie3:compute", 64, 512,
+    return Program(name, what, (TRAIN, "--network", "digits", "--iterations", "6"), "soft:v100-pcie3:timing", 64, 512,
                    {"POOCH_POLICY": "hybrid", "POOCH_BACKING": backing}, "planned_iterations", plans=True)
 
 

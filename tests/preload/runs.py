@@ -27,7 +27,7 @@ class Run:
     summary: dict | None  # what pooch says
     device: dict | None  # what the software GPU says
     losses: list[str]
-    weights: list[str]  # of the trainer, in compute mode: one hash each
+    weights: list[str]  # of the trainer: one hash each
 
     def pooch_lines(self):
         return [line for line in self.err.splitlines() if line.startswith("pooch: ")]
@@ -46,16 +46,16 @@ def finished(command, environment, timeout):
     return subprocess.CompletedProcess(command, child.returncode, out, err)
 
 
-def run(device, command, *options, env=None, timeout=300, ahead=None):
+def run(device, command, *options, env=None, timeout=300, ahead=None, weights=None):
     """`pooch run --device DEVICE OPTIONS -- COMMAND`; the trainer's losses come along where it is the command.
 
-    `ahead`: a library to preload ahead of pooch's."""
+    `weights`: so do hashes of its weights; none: in compute mode, since reading them takes time. `ahead`: a library to preload ahead of pooch's."""
     with tempfile.TemporaryDirectory() as folder:
         files = {name: pathlib.Path(folder) / name for name in ("summary", "device", "losses", "weights")}
         command = [str(word) for word in command]
         if str(TRAIN) in command:
             command += ["--loss-log", str(files["losses"])]
-            if ":compute" in device:
+            if weights or (weights is None and ":compute" in device):
                 command += ["--weights-log", str(files["weights"])]
         if ahead:
             preload = [ahead] if "--no-pooch" in options else [ahead, PRELOAD]
