@@ -54,12 +54,16 @@ passthrough(
     ),
     why="memory that migrates by itself; not counted against the cap",
 )
+seen_below(
+    """cudaMemPoolCreate cudaMemPoolDestroy cudaMemPoolGetAttribute cudaMemPoolSetAttribute cudaMemPoolTrimTo
+    cudaDeviceSetMemPool cudaMemSetMemPool""",
+    "arrives at the driver's hook of the same purpose; a pool's figures count what is managed",
+)
 passthrough(
-    """cudaMemPoolCreate cudaMemPoolDestroy cudaMemPoolGetAccess cudaMemPoolGetAttribute
-    cudaMemPoolSetAttribute cudaMemPoolTrimTo cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle
-    cudaMemPoolImportPointer cudaDeviceGetDefaultMemPool cudaDeviceGetMemPool cudaDeviceSetMemPool
-    cudaMemGetDefaultMemPool cudaMemGetMemPool cudaMemSetMemPool""",
-    why="allocations from pools are hooked at the driver; a pool's own figures do not count what is managed",
+    """cudaMemPoolGetAccess cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle
+    cudaMemPoolImportPointer cudaDeviceGetDefaultMemPool cudaDeviceGetMemPool cudaMemGetDefaultMemPool
+    cudaMemGetMemPool""",
+    why="which pool is meant, and pools of other processes; allocations from pools are hooked at the driver",
 )
 seen_below(
     "cudaMemPoolSetAccess cudaDeviceEnablePeerAccess",

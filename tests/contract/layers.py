@@ -1,4 +1,4 @@
-"""Who may include whom: the table of the design, as a test.
+"""Who may include whom: the table of docs/architecture.md, as a test.
 
 usage: layers.py SOURCE_ROOT
 """
