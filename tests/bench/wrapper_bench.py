@@ -5,7 +5,7 @@
 
 Driver and cuDNN return at once, so what differs with the preload is pooch: the context's look-up, the questions to the
 descriptors, the session. Runs with and without it alternate; the medians over all batches are compared. Exits with 1
-where more than LIMIT_NS is added.
+where more than LIMIT_NS is added by the quickest run: other work on the machine makes a run slower, never quicker.
 """
 
 import json
@@ -44,13 +44,14 @@ def batches(preload):
 def main():
     plain, hooked = [], []
     for _ in range(ROUNDS):
-        plain += batches(preload=False)
-        hooked += batches(preload=True)
-    added = statistics.median(hooked) - statistics.median(plain)
-    print(f"wrapper: {OPERANDS} operands, nothing to evict: {added:.0f} ns added per call (median of {len(hooked)} batches "
-          f"of {CALLS} calls: {statistics.median(hooked):.0f} ns with pooch, {statistics.median(plain):.0f} ns without)")
-    if LIMIT is not None and added > LIMIT:
-        sys.exit(f"more than {LIMIT:.0f} ns")
+        plain.append(batches(preload=False))
+        hooked.append(batches(preload=True))
+    usual = [statistics.median(sum(runs, [])) for runs in (hooked, plain)]
+    print(f"wrapper: {OPERANDS} operands, nothing to evict: {usual[0] - usual[1]:.0f} ns added per call (median of "
+          f"{ROUNDS * BATCHES} batches of {CALLS} calls: {usual[0]:.0f} ns with pooch, {usual[1]:.0f} ns without)")
+    least = min(map(statistics.median, hooked)) - min(map(statistics.median, plain))
+    if LIMIT is not None and least > LIMIT:
+        sys.exit(f"{least:.0f} ns are more than {LIMIT:.0f} ns")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ with every check of the device; and what a settled plan still asks of the driver
 usage: planned_networks.py BUILD_FOLDER [all]
 """
 import json
+import pathlib
 import re
 import sys
 import tempfile
@@ -11,12 +12,15 @@ import unittest
 
 from runs import MIB, TRAIN, run
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import missed  # noqa: E402
+
 DEVICE = "soft:v100-nvlink2:timing:memory=1TiB"
 NETWORKS = ("alexnet", "googlenet", "resnet152", "resnext101-3d")
-FIT_AT_FORTY_PERCENT = 2  # runs, at least
-if sys.argv[2:] == ["all"]:
+FIT_AT_FORTY_PERCENT = 4  # runs, at least
+ALL = sys.argv[2:] == ["all"]
+if ALL:
     NETWORKS += ("digits", "vgg16", "vgg116", "vgg216", "vgg316", "vgg416", "resnet50")
-    FIT_AT_FORTY_PERCENT = 4
 
 
 def under_plan(command, cap_mib, **more):
@@ -56,7 +60,11 @@ class PlannedNetworks(unittest.TestCase):
                     self.check(done, cap)
                     self.assertGreater(done.summary["bytes_out"] + done.summary["replays"], 0)
                     at_forty_percent += least is None
-        self.assertGreaterEqual(at_forty_percent, FIT_AT_FORTY_PERCENT)
+        if ALL:
+            self.assertGreaterEqual(at_forty_percent, FIT_AT_FORTY_PERCENT)
+        else:
+            # Exactly: where more of them fit, the document is to say so.
+            self.assertEqual(at_forty_percent, missed.figure("planned_networks: runs at 40 % of the need", FIT_AT_FORTY_PERCENT))
 
 
 class Steady(unittest.TestCase):

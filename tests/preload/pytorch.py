@@ -13,9 +13,12 @@ import unittest
 
 from runs import MIB, run
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import missed  # noqa: E402
+
 SOURCE, PYTHON = pathlib.Path(sys.argv[2]), sys.argv[3]
 DEVICE = "soft:h200:timing"
-# For a row that misses its limit where mapping costs for each handle (docs/measurements.md).
+# For a row that misses its limit where mapping costs for each handle.
 PER_CALL = DEVICE + ":vmm=percall"
 GIB = MIB << 10
 LEGACY = {"TORCH_CUDNN_V8_API_DISABLED": "1"}  # convolutions by cuDNN's older API
@@ -135,7 +138,7 @@ class PyTorch(unittest.TestCase):
             env = {"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache}
             few, more = [self.resnet50_ns(n, "--memory", "16GiB", env=env) for n in (40, 24, 36)][1:]
         # 1.146 to 1.149 as a rule, 1.156 where several plans in a row cannot be laid out, 1.163 by remapping alone.
-        self.assertLessEqual((more - few) / 12 / in_core, 1.17)
+        self.assertLessEqual((more - few) / 12 / in_core, 1.15)
 
     def test_a_small_gpt_trains_under_a_third_of_its_need(self):
         # With a vocabulary of 50304 the loss alone has a third of it all at once.
@@ -165,7 +168,7 @@ class PyTorch(unittest.TestCase):
         self.assertNotIn("alias mode ends", done.err)
         room = float(re.search(r"layout: .* of ([\d.]+) GiB", done.err)[1])
         self.assertLess(need / 2 / GIB - room, 1.1, "0.5 GiB each: the old or the new ones, and what is made from them")
-        self.assertLessEqual(done.summary["actual_ms"], 1.1 * done.summary["predicted_ms"])
+        self.assertLessEqual(done.summary["actual_ms"], 1.03 * done.summary["predicted_ms"])
 
     def test_resnet50_in_half_precision_and_channels_last_is_mostly_made_again(self):
         # PyTorch's own kernels normalise there, behind which nothing could be dropped as long as they may read what they write.
@@ -174,6 +177,7 @@ class PyTorch(unittest.TestCase):
                    env={"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_LOG": "info"})
         self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
         in_core = float(re.search(r"ms predicted, ([\d.]+) ms in core", done.err)[1])
+        self.assertGreater(missed.figure("pytorch: resnet50.py --bf16 --channels-last --batch 1280", 1.15), 1.15)
         # Of the plan that is followed in the end. The first one, made from few times, is predicted at 1.203.
         self.assertLess(done.summary["predicted_ms"] / in_core, 1.15, "without, the link bounds it at 2.27")
         self.assertEqual(done.summary["mismatches"], 0)
