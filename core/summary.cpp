@@ -28,7 +28,11 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("planned_iterations", s.planned_iterations);
   visit("plans_left", s.plans_left);
   visit("replays", s.replays);
+  visit("aliased_iterations", s.aliased_iterations);
+  visit("replans", s.replans);
+  visit("alias_trials", s.alias_trials);
   visit("moved_prefetches", s.moved_prefetches);
+  visit("undone_moves", s.undone_moves);
   visit("verified", s.verified);
   visit("mismatches", s.mismatches);
   visit("unplanned_evictions", s.unplanned_evictions);

@@ -22,12 +22,16 @@ struct Summary {
   std::uint64_t need_managed_bytes = 0;     // the managed part of it, at that moment
   std::optional<std::uint64_t> iterations;  // unknown until the tracker counts them
   std::uint64_t ops = 0;                    // watched calls with operands in the program's allocations
-  std::uint64_t planned_iterations = 0;   // of those, that followed a plan from their first op to their last
-  std::uint64_t plans_left = 0;           // times that an op came which the plan did not expect
-  std::uint64_t replays = 0;              // calls made again
-  std::uint64_t moved_prefetches = 0;     // that start earlier than planned, because they were waited for
-  std::uint64_t verified = 0;             // maps that were compared with what they were before
-  std::uint64_t mismatches = 0;           // of those, that differed
+  std::uint64_t planned_iterations = 0;  // of those, that followed a plan from their first op to their last
+  std::uint64_t plans_left = 0;          // times that an op came which the plan did not expect
+  std::uint64_t replays = 0;             // calls made again
+  std::uint64_t aliased_iterations = 0;  // of planned_iterations, in alias mode from first op to last
+  std::uint64_t replans = 0;             // plans made again because times had changed
+  std::uint64_t alias_trials = 0;        // times that remapping was to make way for alias mode
+  std::uint64_t moved_prefetches = 0;    // that start earlier than planned, because they were waited for
+  std::uint64_t undone_moves = 0;  // times that moved prefetches were put back, as iterations were longer
+  std::uint64_t verified = 0;      // maps that were compared with what they were before
+  std::uint64_t mismatches = 0;    // of those, that differed
   std::uint64_t unplanned_evictions = 0;  // times that memory had to be found while a plan was followed
   // Of the plan that most time went into, per iteration; empty: none was followed, or not long enough.
   std::optional<double> predicted_ms, actual_ms;

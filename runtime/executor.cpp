@@ -135,6 +135,7 @@ void Executor::stop_following() {
 void Executor::finish() {
   if (from_the_start_) {
     ++counts_.planned_iterations;
+    counts_.aliased_iterations += alias_.built();
     clock_.complete();
   }
   if (trace_ != nullptr) trace_->iteration_planned();

@@ -43,11 +43,13 @@ namespace pooch::runtime {
 
 struct ExecutorCounts {
   std::uint64_t planned_iterations = 0;  // followed from their first op to their last
+  std::uint64_t aliased_iterations = 0;  // of those, in alias mode
   std::uint64_t left = 0;                // plans left at an op that they did not expect
   std::uint64_t replays = 0;
   std::uint64_t aliased = 0;           // times that alias mode was begun
   std::uint64_t unplanned = 0;         // times that Demand was asked for memory while a plan was followed
   std::uint64_t moved_prefetches = 0;  // that start earlier than planned, because they were waited for
+  std::uint64_t undone_moves = 0;      // times that they were put back
 };
 
 // The plan that most device time went into: what it foretold, and what came.

@@ -28,6 +28,7 @@ bool Executor::learn(tracker::PhaseIndex phase) {
     log::info("phase {}: {} prefetches start earlier; up to {:.0f} us were waited for one", id, next->moved,
               next->longest_us);
   counts_.moved_prefetches += next->moved;
+  counts_.undone_moves += next->moved == 0;
   replaced_.push_back(std::exchange(adopted.script, std::make_unique<const Script>(std::move(*script))));
   clock_.forget(phase);
   return true;

@@ -64,7 +64,11 @@ void Planning::act(const std::function<Profile()>& profile, double out_us_per_by
   if (const auto where = tracker_.iterations().where()) acted_in_ = where->start;
   for (std::uint32_t i = 0; i < tracker_.iterations().phases(); ++i) {
     const tracker::PhaseIndex phase{i};
-    if (const KnownPhase* const known = profiler_.plannable(phase))
+    const KnownPhase* known = profiler_.plannable(phase);
+    if (known == nullptr) continue;
+    act(phase, *known, profile, out_us_per_byte, lock);
+    known = profiler_.plannable(phase);  // the lock may have been released
+    if (known != nullptr && choose_backing(phase, states_[phase], known->profile.id))
       act(phase, *known, profile, out_us_per_byte, lock);
   }
 }
@@ -80,7 +84,7 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   if (state.outdated && !source_->pending(id)) renew(state, id);
   if (state.settled) return;
   if (state.basis.revision == 0) {
-    state.basis = {known.revision, structure_of(known.profile), {}, 0};
+    state.basis = {known.revision, structure_of(known.profile), {}, 0, false};
     const std::uint64_t loss = backing(state) == Backing::alias ? layout_loss_ : 0;
     const bool made_for_it = source_->request(id, profile,
                                               {.structure = state.basis.structure,
@@ -90,6 +94,7 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
                                                .provisional = known.profile.measured == 0,
                                                .optional = tries_alias(state),
                                                .effort = tries_alias(state) ? patient : 1});
+    state.basis.estimated = made_for_it && known.profile.measured == 0;
     if (made_for_it)
       for (const ProfileOp& op : known.profile.ops) state.basis.us.push_back(op.us + op.gap_us);
   }
@@ -107,10 +112,13 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   constexpr double worth_it = 1.05;
   const std::string id = known.profile.id;  // `known` may change while the lock is released
   state.settled = true;
-  if (!tries_alias(state)) state.full_ms = plan.still_ms.value_or(plan.predicted_ms);
+  if (!tries_alias(state)) {
+    state.full_ms = plan.still_ms.value_or(plan.predicted_ms);
+    state.plan_ms = plan.predicted_ms;
+  }
   if (state.basis.us.empty()) state.basis.in_core_ms = plan.in_core_ms;
   const double most_ms = state.remapped_ms > 0 ? state.remapped_ms : state.full_ms * worth_it;
-  if (tries_alias(state) && plan.predicted_ms > most_ms) return give_up_alias(state);
+  if (tries_alias(state) && plan.predicted_ms > most_ms) return end_trial(state);
   if (state.remaps) plan.backing = Backing::remap;
   if (const auto adopted = executor_.adopt(phase, plan, known, out_us_per_byte, lock); !adopted)
     return log::warn("{}; phase {} goes on without it", adopted.error().message, id);
@@ -122,11 +130,13 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
 void Planning::reconsider(tracker::PhaseIndex phase, State& state, const KnownPhase& known) {
   if (!differs(state.basis, known)) {
     state.basis.revision = known.revision;
+    state.basis.estimated &= known.profile.measured == 0;
     executor_.refresh(phase, known);
     return;
   }
   log::info("phase {}: its times have changed; it is planned again", known.profile.id);
   state.outdated = state.fresh = true;
+  ++replans_;
 }
 
 void Planning::renew(State& state, const std::string& id) {
@@ -168,6 +178,15 @@ void Planning::give_up_alias(State& state) {
   state.remaps = true;
 }
 
+// Alias mode is no better than remapping: for good, unless that was foretold and not measured.
+void Planning::end_trial(State& state) {
+  if (!state.foretold) return give_up_alias(state);
+  state.outdated = state.must_show = true;
+  state.foretold = false;
+  state.reserve = 0;
+  state.remapped_ms = 0;
+}
+
 bool Planning::tries_alias(const State& state) {
   return !state.remaps && (state.reserve > 0 || state.remapped_ms > 0);
 }
@@ -177,24 +196,31 @@ Backing Planning::backing(const State& state) const {
   return tried || backing_ == BackingUse::alias ? Backing::alias : Backing::remap;
 }
 
-// Remapping that is behind what the plan would take if nothing had to be mapped makes room for alias mode,
-// and is back where that is no faster. A layout is of no use where phases take turns that differ in what they
-// need.
-void Planning::choose_backing(tracker::PhaseIndex phase, State& state, const std::string& id) {
+// Remapping that is behind what the plan would take if nothing had to be mapped makes room for alias mode, as
+// soon as the plan foretells it or the clock shows it, and is back where that is no faster. A layout is of no
+// use where phases take turns that differ in what they need.
+bool Planning::choose_backing(tracker::PhaseIndex phase, State& state, const std::string& id) {
   constexpr double behind = 1.005;
-  if (backing_ != BackingUse::automatic || source_->given(id)) return;
-  if (state.remaps || !state.settled || state.outdated) return;
+  if (backing_ != BackingUse::automatic || source_->given(id)) return false;
+  if (state.remaps || !state.settled || state.outdated) return false;
   const auto now_ms = executor_.steady_ms(phase);
   if (tries_alias(state)) {
-    if (executor_.may_alias() && !(now_ms && *now_ms > state.remapped_ms)) return;
+    if (executor_.may_alias() && !(now_ms && *now_ms > state.remapped_ms)) return false;
     log::info("phase {}: alias mode is no faster", id);
-    return give_up_alias(state);
+    end_trial(state);
+    return false;
   }
-  if (!now_ms || *now_ms <= state.full_ms * behind || states_.size() > 1 || !executor_.may_alias()) return;
-  log::info("phase {}: {:.1f} ms, {:.1f} if nothing were mapped: alias mode is tried", id, *now_ms,
-            state.full_ms);
-  state.remapped_ms = *now_ms;
+  if (states_.size() > 1 || !executor_.may_alias()) return false;
+  const bool foretold = !now_ms && !state.must_show && !state.basis.estimated;
+  const double takes_ms = now_ms ? *now_ms : foretold ? state.plan_ms : 0;
+  if (takes_ms <= state.full_ms * behind) return false;
+  log::info("phase {}: {:.1f} ms{}, {:.1f} if nothing were mapped: alias mode is tried", id, takes_ms,
+            foretold ? " foretold" : "", state.full_ms);
+  state.remapped_ms = takes_ms;
+  state.foretold = foretold;
   state.outdated = true;
+  ++alias_trials_;
+  return true;
 }
 
 }  // namespace pooch::runtime

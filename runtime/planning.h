@@ -52,6 +52,10 @@ class Planning {
   // At the program's end.
   void abandon();
 
+  // Plans made again because times had changed, and times that alias mode was to take over.
+  std::uint64_t replans() const { return replans_; }
+  std::uint64_t alias_trials() const { return alias_trials_; }
+
  private:
   // What a plan was asked for with.
   struct Basis {
@@ -59,6 +63,7 @@ class Planning {
     std::string structure;
     std::vector<double> us;  // by op, with the host's gap before it; empty: it was there already
     double in_core_ms = 0;   // then: what its own times came to; 0: not known yet
+    bool estimated = false;  // times of other phases
   };
   struct State {
     Basis basis;
@@ -67,12 +72,15 @@ class Planning {
     bool fresh = false;     // plans in the cache are older than the times
     // Alias mode: a plan that cannot be laid out is followed by remapping while plans for less memory are
     // tried; where none is good enough, the first one stays. With BackingUse::automatic remapping comes
-    // first, and alias mode has to be faster than that was.
+    // first, and alias mode has to be faster than that was, or than its plan foretells.
     std::uint64_t reserve = 0;  // bytes that its plan leaves alone
     int layouts = 0;            // that could not be made
     bool remaps = false;        // alias mode is given up
     double full_ms = 0;         // by the first plan, if nothing had to be mapped
-    double remapped_ms = 0;     // what it took by remapping; above 0: alias mode is tried, or was
+    double plan_ms = 0;         // ... by remapping
+    double remapped_ms = 0;     // what it takes by remapping; above 0: alias mode is tried, or was
+    bool foretold = false;      // that is what the plan says: nothing was measured
+    bool must_show = false;     // alias mode was no better than foretold: remapping is measured first
   };
 
   void act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
@@ -82,11 +90,13 @@ class Planning {
   Backing backing(const State& state) const;
   // A plan that is no more than a try: the phase has another one.
   static bool tries_alias(const State& state);
-  void choose_backing(tracker::PhaseIndex phase, State& state, const std::string& id);
+  // True: alias mode is to be tried from now on.
+  bool choose_backing(tracker::PhaseIndex phase, State& state, const std::string& id);
   void retry_layout(tracker::PhaseIndex phase, State& state);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, std::unique_lock<std::mutex>& lock);
   static void give_up_alias(State& state);
+  static void end_trial(State& state);
   void renew(State& state, const std::string& id);
   static bool differs(const Basis& basis, const KnownPhase& known);
   void explain_disorder(std::string_view which, std::uint64_t ops);
@@ -104,6 +114,7 @@ class Planning {
   std::uint64_t ordered_ = 0, disordered_ = 0;  // all ops: those that are, those that are not
   std::set<std::thread::id> threads_;           // that launched the latter
   bool explained_ = false;
+  std::uint64_t replans_ = 0, alias_trials_ = 0;
 };
 
 }  // namespace pooch::runtime

@@ -42,11 +42,16 @@ void Session::Impl::probe_link(std::unique_lock<std::mutex>& lock) {
   std::vector<ChunkUse> uses;
   Status done = placement->place("the link probe", {&whole, 1}, uses, lock);
   if (done) done = probe_link_over(*address, bytes);
-  if (!done) log::info("the link was not measured: {}", done.error().message);
+  const bool idle = bool(done);
+  if (!idle) log::info("the link was not measured: {}", done.error().message);
   Marks copies;  // one may still be under way where another failed
   for (const StreamIndex own : {residency->out_stream(), residency->in_stream()})
     copies.add(order.launched(own));
   residency->close(range, copies);
+  // Its handles become free: where memory is short there may be no others.
+  for (Chunk& chunk : range.chunks)
+    if (idle && done && chunk.state != ChunkState::unbacked) done = residency->finish_eviction(chunk);
+  if (idle && !done) log::info("the link probe keeps its memory: {}", done.error().message);
   temporaries.free(*address, bytes);
   probe_mapping();
 }
@@ -149,7 +154,13 @@ Summary Session::summary() const {
   summary.planned_iterations = s.executor->counts().planned_iterations;
   summary.plans_left = s.executor->counts().left;
   summary.replays = s.executor->counts().replays;
+  summary.aliased_iterations = s.executor->counts().aliased_iterations;
+  if (s.planning) {
+    summary.replans = s.planning->replans();
+    summary.alias_trials = s.planning->alias_trials();
+  }
   summary.moved_prefetches = s.executor->counts().moved_prefetches;
+  summary.undone_moves = s.executor->counts().undone_moves;
   summary.verified = s.verification->counts().verified;
   summary.mismatches = s.verification->counts().mismatches;
   summary.unplanned_evictions = s.executor->counts().unplanned;

@@ -113,9 +113,10 @@ class Steady(unittest.TestCase):
         """Ops that take less time than to map what they need. A test's runs share their plans."""
         done = run(device, [TRAIN, "--network", "resnet50", "--input-size", "64", "--batch", "64", "--iterations", iterations],
                    "--policy", "hybrid", "--memory", f"{cap_mib}MiB",
-                   env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": self.cache, "POOCH_BACKING": backing})
+                   env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": self.cache, "POOCH_BACKING": backing, "POOCH_LOG": "info"})
         self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
         self.assertNotIn("warning", done.err)
+        self.assertNotIn("was not measured", done.err)
         self.assertLessEqual(done.device["peak_bytes"], cap_mib << 20)
         return done.summary
 
@@ -125,6 +126,13 @@ class Steady(unittest.TestCase):
         self.assertGreater(remapped["actual_ms"] / remapped["predicted_ms"], 1.1)
         self.assertLess(long["actual_ms"] / long["predicted_ms"], 1.03)
         self.assertEqual(long["vmm_calls"], short["vmm_calls"])
+
+    def test_alias_mode_is_tried_at_once_where_the_plan_foretells_that_mapping_takes_long(self):
+        summary = self.short_ops("soft:h200:timing", 640, "auto", 16)
+        self.assertEqual(summary["alias_trials"], 1)
+        # A layout needs four iterations that were looked at, of which two follow the plan; and one plan cannot be laid out.
+        self.assertLessEqual(summary["planned_iterations"] - summary["aliased_iterations"], 4)
+        self.assertGreaterEqual(summary["aliased_iterations"], 9)
 
     def test_where_no_layout_fits_remapping_goes_on(self):
         summary = self.short_ops("soft:h200:timing", 400, "auto", 50)
