@@ -7,10 +7,12 @@
 namespace softgpu {
 namespace {
 
-constexpr std::pair<std::string_view, HostHandles> host_handles_names[] = {{"on", HostHandles::on},
-                                                                           {"off", HostHandles::off},
-                                                                           {"refused", HostHandles::refused},
-                                                                           {"crash", HostHandles::crash}};
+constexpr std::pair<std::string_view, HostHandles> host_handles_names[] = {
+    {"on", HostHandles::on},
+    {"off", HostHandles::off},
+    {"refused", HostHandles::refused},
+    {"crash", HostHandles::crash},
+    {"misreported", HostHandles::misreported}};
 constexpr double most_times = 1000, most_percent = 50;
 
 template <class Number>
@@ -69,7 +71,8 @@ bool read_choice(std::string_view text, std::string_view clear, std::string_view
 }  // namespace
 
 const std::string_view accepted_options =
-    "compute, timing, memory=BYTES (16GiB, 80MiB), devices=1..8, host_handles=on|off|refused|crash, "
+    "compute, timing, memory=BYTES (16GiB, 80MiB), devices=1..8, "
+    "host_handles=on|off|refused|crash|misreported, "
     "vmm=TIMES|percall, vmm_sync=on|off, links=shared|alone, addresses=low|high, noise=PERCENT[,SEED]";
 
 bool read_option(std::string_view option, DeviceOptions& options) {

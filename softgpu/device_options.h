@@ -14,6 +14,8 @@ enum class HostHandles {
   off,      // neither
   refused,  // the attribute says so, cuMemCreate refuses
   crash,    // the attribute says so, cuMemCreate ends in a segmentation fault
+  // The attribute says so, cuMemCreate takes the device's memory, and the handle's properties tell that.
+  misreported,
 };
 
 struct DeviceOptions {

@@ -19,13 +19,13 @@ namespace {
 
 // Of cuda.h.
 struct Location {
-  enum Type : int { device = 1, host_numa = 3 } type;
+  enum Type : int { none = 0, device = 1, host_numa = 3 } type;
   int id;
 };
 struct Properties {
   int type = 1;  // pinned
   int requested_handle_types = 0;
-  Location location;
+  Location location = {};
   void* win32_meta_data = nullptr;
   unsigned char flags[8] = {};
 };
@@ -58,8 +58,7 @@ class Driver {
     using Function = int(Args...);
     auto* const function = library_ == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library_, name));
     if (function != nullptr) return function(args...);
-    say("pooch: error: no handle of host memory: the driver has no {}\n", name);
-    end(exit_failed);
+    refuse(fmt::format("the driver has no {}", name));
   }
   // Ends the process where the function fails.
   template <class... Args>
@@ -67,7 +66,10 @@ class Driver {
     if (const int status = ask(name, args...); status != 0) fail(name, status);
   }
   [[noreturn]] static void fail(const char* name, int status) {
-    say("pooch: error: no handle of host memory: {} fails with {}\n", name, status);
+    refuse(fmt::format("{} fails with {}", name, status));
+  }
+  [[noreturn]] static void refuse(std::string_view why) {
+    say("pooch: error: no handle of host memory: {}\n", why);
     end(exit_failed);
   }
 
@@ -100,6 +102,11 @@ void try_host_handles(const std::string& bus_id) {
     created = create();
   }
   if (created != 0) Driver::fail("cuMemCreate", created);
+  // Memory of the device's would leave it less room with everything that is evicted.
+  Properties made;
+  driver.need("cuMemGetAllocationPropertiesFromHandle", &made, handle);
+  if (made.location.type != Location::host_numa)
+    Driver::refuse("the driver takes the device's memory for it");
   const Rights rights[] = {{{Location::device, device}}, {properties.location}};
   driver.need("cuMemAddressReserve", &address, bytes, std::size_t{0}, std::uint64_t{0}, std::uint64_t{0});
   driver.need("cuMemMap", address, bytes, std::size_t{0}, handle, std::uint64_t{0});

@@ -74,13 +74,17 @@ SOFTGPU_EXPORT(cuMemCreate)
   ++m.statistics.vmm_calls;
   if (out == nullptr || bytes == 0 || bytes % granule != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult bad = check(m, prop); bad != CUDA_SUCCESS) return bad;
+  CUmemAllocationProp made = *prop;
   if (is_host(prop->location)) {
     const std::optional<HostHandles> asked = m.choice.options.host_handles;
     if (asked == HostHandles::crash) crash(call);
     if (asked == HostHandles::refused) return CUDA_ERROR_NOT_PERMITTED;
-    m.scheduler.now += m.cost.pin(bytes);
+    if (asked == HostHandles::misreported)
+      made.location = {CU_MEM_LOCATION_TYPE_DEVICE, call.caller().device};
+    else
+      m.scheduler.now += m.cost.pin(bytes);
   }
-  return m.memory.create(call.lock, call.caller(), bytes, *prop, out);
+  return m.memory.create(call.lock, call.caller(), bytes, made, out);
 }
 
 SOFTGPU_EXPORT(cuMemRelease)(CUmemGenericAllocationHandle handle) {
@@ -119,6 +123,7 @@ SOFTGPU_EXPORT(cuMemSetAccess)
         d.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
       return CUDA_ERROR_INVALID_VALUE;
     }
+    if (by_program && m.choice.options.host_handles == HostHandles::misreported) continue;
     const std::optional<int> device = by_program ? std::nullopt : std::optional(d.location.id);
     if (const CUresult bad = m.memory.set_access(call.caller(), at, bytes, d.flags, device);
         bad != CUDA_SUCCESS)

@@ -113,6 +113,24 @@ TEST(SoftgpuHarsh, HostHandlesThatAreSaidToWorkMayBeRefused) {
   });
 }
 
+TEST(SoftgpuHarsh, HandlesAskedForOnTheHostMayBeOfTheDevicesMemory) {
+  ON_DEVICE("v100-pcie3:timing:host_handles=misreported", "", {
+    CUmemAllocationProp prop = device_memory();
+    prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    const std::size_t before = free_bytes();
+    CUmemGenericAllocationHandle handle = 0;
+    EXPECT_EQ(cuMemCreate(&handle, 2 * MiB, &prop, 0), CUDA_SUCCESS);
+    EXPECT_EQ(free_bytes(), before - 2 * MiB);
+    const CUdeviceptr at = reserve(2 * MiB);
+    map(at, 2 * MiB, handle);
+    const CUmemAccessDesc for_the_program{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    EXPECT_EQ(cuMemSetAccess(at, 2 * MiB, &for_the_program, 1), CUDA_SUCCESS);
+    CUmemAllocationProp says{};
+    EXPECT_EQ(cuMemGetAllocationPropertiesFromHandle(&says, handle), CUDA_SUCCESS);
+    EXPECT_EQ(says.location.type, CU_MEM_LOCATION_TYPE_DEVICE);
+  });
+}
+
 // How long each of `count` equal sets took on the device.
 std::vector<double> sets_us(std::size_t count) {
   const CUstream stream = new_stream();

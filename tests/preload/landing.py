@@ -12,6 +12,7 @@ from runs import MIB, TRAIN, run
 PROGRAM, WITHOUT_MEMPOLICY = (pathlib.Path(argument).resolve() for argument in sys.argv[2:4])
 DEVICE = "soft:v100-pcie3:compute:memory=512MiB"
 LANDING, CRASHING = DEVICE + ":host_handles=on", DEVICE + ":host_handles=crash"
+MISREPORTED = DEVICE + ":host_handles=misreported"
 SIGSEGV = 128 + 11  # as `pooch run` reports it
 CAP, APART_HOST = 64, 1024
 
@@ -199,6 +200,18 @@ class Trial(unittest.TestCase):
         short = masked(CRASHING, env=self.env())
         self.assertEqual([each["kind"] for each in short.device["violations"]], ["unmapped"], "as without landing")
         self.check_tries(short, 0)
+
+    def test_handles_of_the_host_that_are_the_devices_memory_cost_the_landing_and_one_line(self):
+        plain = run(DEVICE, [PROGRAM, "forms"], "--no-pooch")
+        done = run(MISREPORTED, [PROGRAM, "forms"], "--memory", "48MiB", env=self.env(POOCH_LANDING="on"))
+        self.assertEqual((done.status, done.out), (0, plain.out), done.err)
+        self.assertEqual(done.device["violations"], [])
+        self.assertLessEqual(done.device["peak_bytes"], 48 * MIB)
+        self.assertGreater(done.summary["evictions"], 10)
+        self.assertEqual(done.summary["landings"], 0)
+        self.assertIn("POOCH_LANDING=on: no handle of host memory: the driver takes the device's memory for it, so nothing "
+                      "lands", done.err)
+        self.assertEqual(done.err.count("the driver takes the device's memory"), 1, done.err)
 
     def test_host_handles_that_work_are_tried_once(self):
         plain = masked(DEVICE, "--no-pooch")
