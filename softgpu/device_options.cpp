@@ -73,7 +73,8 @@ bool read_choice(std::string_view text, std::string_view clear, std::string_view
 const std::string_view accepted_options =
     "compute, timing, memory=BYTES (16GiB, 80MiB), devices=1..8, "
     "host_handles=on|off|refused|crash|misreported, "
-    "vmm=TIMES|percall, vmm_sync=on|off, links=shared|alone, addresses=low|high, noise=PERCENT[,SEED]";
+    "vmm=TIMES|percall, vmm_sync=on|off, links=shared|alone, addresses=low|high, overheads=on|off, "
+    "noise=PERCENT[,SEED]";
 
 bool read_option(std::string_view option, DeviceOptions& options) {
   const std::size_t equals = option.find('=');
@@ -87,6 +88,7 @@ bool read_option(std::string_view option, DeviceOptions& options) {
   if (key == "vmm_sync") return read_choice(value, "off", "on", options.vmm_sync);
   if (key == "links") return read_choice(value, "shared", "alone", options.links_alone);
   if (key == "addresses") return read_choice(value, "low", "high", options.high_addresses);
+  if (key == "overheads") return read_choice(value, "on", "off", options.no_overheads);
   if (key == "noise") return read_noise(value, options);
   return false;
 }
@@ -106,6 +108,7 @@ std::string to_string(const DeviceOptions& options) {
   if (options.vmm_sync) text += ":vmm_sync=on";
   if (options.links_alone) text += ":links=alone";
   if (options.high_addresses) text += ":addresses=high";
+  if (options.no_overheads) text += ":overheads=off";
   if (options.noise_percent != 0)
     text += ":noise=" + decimal(options.noise_percent) + "," + std::to_string(options.noise_seed);
   return text;

@@ -51,6 +51,7 @@ struct KernelEntry {
   // The numerics; device addresses in parameters can be dereferenced. Called in compute mode only. Null: such
   // a launch is refused there.
   void (*run)(const void* const* params);
+  std::uint32_t local_bytes = 0;  // of local memory for each thread
 };
 
 inline constexpr std::uint64_t image_magic = 0x3155504754464f53;  // "SOFTGPU1"

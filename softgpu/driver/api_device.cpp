@@ -95,7 +95,7 @@ int constant_attribute(CUdevice_attribute attribute) {
     case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT:
       return 512;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
-      return 2048;
+      return threads_per_multiprocessor;
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
     case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO:
       return 2;

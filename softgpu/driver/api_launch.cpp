@@ -132,7 +132,7 @@ void note(const Call& call, const char* kernel, const Grid& g, Work& work) {
 CUresult launch(const char* name, bool per_thread, CUfunction function, const Grid& grid, CUstream in,
                 void** params, void** extra) {
   SOFTGPU_CALL(name, needs_context, &Model::launch);
-  const Kernel* const kernel = m.modules.kernel(function);
+  Kernel* const kernel = m.modules.kernel(function);
   const StreamPtr stream = m.stream(in, per_thread, call.context);
   if (kernel == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   auto parameters = std::make_shared<Parameters>();
@@ -142,6 +142,7 @@ CUresult launch(const char* name, bool per_thread, CUfunction function, const Gr
     fmt::print(stderr, "softgpu: no host function for the kernel {} with its parameters\n", kernel->name);
     return CUDA_ERROR_NOT_SUPPORTED;
   }
+  if (!m.overheads.load(call.lock, *kernel, stream->device)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (!stream->capture) m.scheduler.wait_for_room(call.lock, stream->device);
   Footprint footprint;
   if (kernel->entry != nullptr) {

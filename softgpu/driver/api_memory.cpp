@@ -64,7 +64,7 @@ SOFTGPU_EXPORT(cuMemFree_v2)(CUdeviceptr address) {
 
 SOFTGPU_EXPORT(cuMemGetInfo_v2)(size_t* free_bytes, size_t* total) {
   SOFTGPU_CALL(__func__);
-  if (free_bytes != nullptr) *free_bytes = m.physical.capacity() - m.physical.used(call.context->device);
+  if (free_bytes != nullptr) *free_bytes = m.physical.left(call.context->device);
   if (total != nullptr) *total = m.physical.capacity() + m.model().context_bytes;
   return CUDA_SUCCESS;
 }

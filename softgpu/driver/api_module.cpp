@@ -1,5 +1,7 @@
 // Libraries, modules, kernels and functions: handles over loaded images.
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include "softgpu/driver/api.h"
 
@@ -25,11 +27,36 @@ int capability(const Machine& m) {
   return m.model().compute_major * 10 + m.model().compute_minor;
 }
 
+// Kernels are loaded at their first launch, unless the user wants them at once.
+bool loads_lazily() {
+  const char* const mode = std::getenv("CUDA_MODULE_LOADING");
+  return mode == nullptr || mode != std::string_view("EAGER");
+}
+
+bool unload(Call& call, Library* library) {
+  if (call.m->modules.known(library)) call.m->overheads.unload(call.lock, *library);
+  return call.m->modules.unload(library);
+}
+
+CUresult load(Call& call, const void* image, Library** out) {
+  Machine& m = *call.m;
+  const CUresult loaded = m.modules.load(image, capability(m), out);
+  if (loaded != CUDA_SUCCESS || loads_lazily()) return loaded;
+  for (const auto& [context, owner] : m.contexts) {
+    for (const auto& [name, kernel] : m.modules.kernels(**out)) {
+      if (!context->alive || m.overheads.load(call.lock, *kernel, context->device)) continue;
+      unload(call, *out);
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult load_module(const char* name, CUmodule* out, const void* image) {
   SOFTGPU_CALL(name, needs_context, &Model::module);
   Library* library = nullptr;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult loaded = m.modules.load(image, capability(m), &library);
+  const CUresult loaded = load(call, image, &library);
   if (loaded == CUDA_SUCCESS) *out = reinterpret_cast<CUmodule>(library);
   return loaded;
 }
@@ -83,6 +110,9 @@ CUresult get_attribute(const char* name, int* out, CUfunction_attribute attribut
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
       *out = 1024;
+      break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+      *out = static_cast<int>(kernel->local_bytes);
       break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
       *out = 32;
@@ -149,14 +179,14 @@ SOFTGPU_EXPORT(cuLibraryLoadData)
   SOFTGPU_CALL(__func__, needs_driver, &Model::module);
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Library* library = nullptr;
-  const CUresult loaded = m.modules.load(code, capability(m), &library);
+  const CUresult loaded = load(call, code, &library);
   if (loaded == CUDA_SUCCESS) *out = reinterpret_cast<CUlibrary>(library);
   return loaded;
 }
 
 SOFTGPU_EXPORT(cuLibraryUnload)(CUlibrary library) {
   SOFTGPU_CALL(__func__, needs_driver);
-  return m.modules.unload(library_of(library)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return unload(call, library_of(library)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 SOFTGPU_EXPORT(cuLibraryGetKernel)(CUkernel* out, CUlibrary library, const char* name) {
@@ -253,7 +283,7 @@ SOFTGPU_EXPORT(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)
   SOFTGPU_CALL(__func__, needs_driver);
   if (m.modules.kernel(function) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (blocks == nullptr || block_threads <= 0) return CUDA_ERROR_INVALID_VALUE;
-  constexpr int warp = 32, most_threads = 2048, most_blocks = 32;
+  constexpr int warp = 32, most_threads = threads_per_multiprocessor, most_blocks = 32;
   constexpr std::size_t most_shared = 98304;
   const int rounded = (block_threads + warp - 1) / warp * warp;
   const int by_shared = shared_bytes == 0 ? most_blocks : static_cast<int>(most_shared / shared_bytes);
@@ -272,15 +302,19 @@ SOFTGPU_EXPORT(cuFuncSetCacheConfig)(CUfunction function, CUfunc_cache) {
 }
 
 SOFTGPU_EXPORT(cuFuncLoad)(CUfunction function) {
-  SOFTGPU_CALL(__func__, needs_driver);
-  return m.modules.kernel(function) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  SOFTGPU_CALL(__func__);
+  Kernel* const kernel = m.modules.kernel(function);
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return m.overheads.load(call.lock, *kernel, call.context->device) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 SOFTGPU_EXPORT(cuFuncIsLoaded)(CUfunctionLoadingState* state, CUfunction function) {
-  SOFTGPU_CALL(__func__, needs_driver);
-  if (m.modules.kernel(function) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  SOFTGPU_CALL(__func__);
+  const Kernel* const kernel = m.modules.kernel(function);
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *state = CU_FUNCTION_LOADING_STATE_LOADED;
+  *state = Overheads::loaded(*kernel, call.context->device) ? CU_FUNCTION_LOADING_STATE_LOADED
+                                                            : CU_FUNCTION_LOADING_STATE_UNLOADED;
   return CUDA_SUCCESS;
 }
 
@@ -293,7 +327,7 @@ SOFTGPU_EXPORT(cuModuleLoadDataEx)(CUmodule* out, const void* image, unsigned, C
 
 SOFTGPU_EXPORT(cuModuleUnload)(CUmodule module) {
   SOFTGPU_CALL(__func__);
-  return m.modules.unload(library_of(module)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return unload(call, library_of(module)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 SOFTGPU_EXPORT(cuModuleGetFunction)(CUfunction* out, CUmodule module, const char* name) {
@@ -322,6 +356,6 @@ SOFTGPU_EXPORT(cuModuleGetGlobal_v2)(CUdeviceptr*, size_t*, CUmodule module, con
 SOFTGPU_EXPORT(cuModuleGetLoadingMode)(CUmoduleLoadingMode* mode) {
   SOFTGPU_CALL(__func__, needs_driver);
   if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *mode = CU_MODULE_LAZY_LOADING;
+  *mode = loads_lazily() ? CU_MODULE_LAZY_LOADING : CU_MODULE_EAGER_LOADING;
   return CUDA_SUCCESS;
 }

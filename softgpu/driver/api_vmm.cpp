@@ -125,7 +125,7 @@ SOFTGPU_EXPORT(cuMemSetAccess)
     }
     if (by_program && m.choice.options.host_handles == HostHandles::misreported) continue;
     const std::optional<int> device = by_program ? std::nullopt : std::optional(d.location.id);
-    if (const CUresult bad = m.memory.set_access(call.caller(), at, bytes, d.flags, device);
+    if (const CUresult bad = m.memory.set_access(call.lock, call.caller(), at, bytes, d.flags, device);
         bad != CUDA_SUCCESS)
       return bad;
   }

@@ -62,6 +62,8 @@ class Cubin {
 // One attribute: format and number, then its size, or in the other formats a value of two bytes.
 constexpr std::uint8_t format_sized = 4;
 constexpr std::uint8_t kparam_info = 0x17, kparam_info_v2 = 0x45;
+// Of the function alone, and of it with those that it calls, which only linked code has.
+constexpr std::uint8_t frame_size = 0x11, min_stack_size = 0x12;
 
 // The payload of both. Where parameters may be larger than 4 KiB it is the second, which has a whole word for
 // the size; in the first the size is the upper 14 bits of that word.
@@ -72,20 +74,35 @@ struct ParamInfo {
 };
 static_assert(sizeof(ParamInfo) == 12);
 
-// Sorted by ordinal, as a launch gives them; nothing where they are not 0, 1, 2, …
-std::optional<std::vector<KernelParam>> read_params(std::string_view info) {
-  std::vector<ParamInfo> found;
+// Local memory of a function, which a symbol's number names.
+struct StackInfo {
+  std::uint32_t symbol, bytes;
+};
+
+// Gives the number and the payload of each attribute to `take`; false where one is cut off.
+template <class Take>
+bool each_attribute(std::string_view info, Take take) {
   while (info.size() >= 4) {
     const auto format = static_cast<std::uint8_t>(info[0]), attribute = static_cast<std::uint8_t>(info[1]);
     std::uint16_t size = 0;
     if (format == format_sized) std::memcpy(&size, info.data() + 2, sizeof size);
-    if (info.size() - 4 < size) return std::nullopt;
-    if ((attribute == kparam_info || attribute == kparam_info_v2) && size == sizeof(ParamInfo)) {
-      std::memcpy(&found.emplace_back(), info.data() + 4, sizeof(ParamInfo));
-      if (attribute == kparam_info) found.back().size >>= 18;
-    }
+    if (info.size() - 4 < size) return false;
+    take(attribute, info.substr(4, size));
     info.remove_prefix(4 + size);
   }
+  return true;
+}
+
+// Sorted by ordinal, as a launch gives them; nothing where they are not 0, 1, 2, …
+std::optional<std::vector<KernelParam>> read_params(std::string_view info) {
+  std::vector<ParamInfo> found;
+  const bool whole = each_attribute(info, [&](std::uint8_t attribute, std::string_view payload) {
+    if ((attribute != kparam_info && attribute != kparam_info_v2) || payload.size() != sizeof(ParamInfo))
+      return;
+    std::memcpy(&found.emplace_back(), payload.data(), sizeof(ParamInfo));
+    if (attribute == kparam_info) found.back().size >>= 18;
+  });
+  if (!whole) return std::nullopt;
   std::sort(found.begin(), found.end(),
             [](const ParamInfo& a, const ParamInfo& b) { return a.ordinal < b.ordinal; });
   std::vector<KernelParam> params;
@@ -96,10 +113,42 @@ std::optional<std::vector<KernelParam>> read_params(std::string_view info) {
   return params;
 }
 
+// The names of symbols that functions have, by number.
+std::map<std::uint32_t, std::string_view> read_symbols(const Cubin& cubin) {
+  std::map<std::uint32_t, std::string_view> names;
+  for (const Elf64_Shdr& section : cubin.sections()) {
+    if (section.sh_type != SHT_SYMTAB || section.sh_link >= cubin.sections().size()) continue;
+    const std::string_view table = cubin.content(section);
+    const std::string_view text = cubin.content(cubin.sections()[section.sh_link]);
+    for (std::uint32_t i = 0; i < table.size() / sizeof(Elf64_Sym); ++i) {
+      Elf64_Sym symbol;
+      std::memcpy(&symbol, table.data() + i * sizeof symbol, sizeof symbol);
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_name >= text.size()) continue;
+      const std::string_view rest = text.substr(symbol.st_name);
+      names.emplace(i, rest.substr(0, rest.find('\0')));
+    }
+  }
+  return names;
+}
+
+// Local memory of the functions that need some.
+void read_stacks(const Cubin& cubin, std::string_view info, FatBinary::Kernels& kernels) {
+  const auto names = read_symbols(cubin);
+  each_attribute(info, [&](std::uint8_t attribute, std::string_view payload) {
+    StackInfo stack{};
+    if ((attribute != frame_size && attribute != min_stack_size) || payload.size() != sizeof stack) return;
+    std::memcpy(&stack, payload.data(), sizeof stack);
+    const auto name = names.find(stack.symbol);
+    const auto kernel = name == names.end() ? kernels.end() : kernels.find(name->second);
+    if (kernel != kernels.end())
+      kernel->second.local_bytes = std::max(kernel->second.local_bytes, stack.bytes);
+  });
+}
+
 }  // namespace
 
 FatBinary::Kernels cubin_kernels(const std::byte* at, std::uint64_t bytes) {
-  constexpr std::string_view prefix = ".nv.info.", constants = ".nv.constant0.";
+  constexpr std::string_view prefix = ".nv.info.", constants = ".nv.constant0.", code = ".text.";
   FatBinary::Kernels kernels;
   const Cubin cubin(at, bytes);
   // Functions that kernels call have attributes as well; only kernels have parameters in constant memory.
@@ -111,7 +160,14 @@ FatBinary::Kernels cubin_kernels(const std::byte* at, std::uint64_t bytes) {
     const std::string_view name = cubin.name(section);
     if (!name.starts_with(prefix) || !with_constants.contains(name.substr(prefix.size()))) continue;
     if (auto params = read_params(cubin.content(section)))
-      kernels.emplace(name.substr(prefix.size()), std::move(*params));
+      kernels.emplace(name.substr(prefix.size()), DeviceKernel{std::move(*params)});
+  }
+  for (const Elf64_Shdr& section : cubin.sections()) {
+    const std::string_view name = cubin.name(section);
+    if (name == ".nv.info") read_stacks(cubin, cubin.content(section), kernels);
+    if (!name.starts_with(code)) continue;
+    if (const auto kernel = kernels.find(name.substr(code.size())); kernel != kernels.end())
+      kernel->second.code_bytes = cubin.content(section).size();
   }
   return kernels;
 }

@@ -133,11 +133,12 @@ const FatBinary::Kernels& FatBinary::kernels() {
   if (!entry.ptx)
     return kernels_ = cubin_kernels(reinterpret_cast<const std::byte*>(text.data()), text.size());
   if (auto parsed = ptx_entries(text.c_str()))
-    for (PtxEntry& kernel : *parsed) kernels_.emplace(std::move(kernel.name), std::move(kernel.params));
+    for (PtxEntry& kernel : *parsed)
+      kernels_.emplace(std::move(kernel.name), DeviceKernel{std::move(kernel.params)});
   return kernels_;
 }
 
-const std::vector<KernelParam>* FatBinary::params(std::string_view kernel) {
+const DeviceKernel* FatBinary::find(std::string_view kernel) {
   const auto found = kernels().find(kernel);
   return found == kernels_.end() ? nullptr : &found->second;
 }

@@ -5,8 +5,9 @@
 //                                     └── PTX text                       likewise
 //
 // A cubin has a section `.nv.info.<kernel>` per kernel, whose attribute KPARAM_INFO gives ordinal, offset and
-// size of each parameter. The layouts are not documented; they were read from what nvcc 13 and the public
-// PyTorch wheels contain, and tests/contract/softgpu_fatbin.cpp reads both.
+// size of each parameter, and a section `.nv.info`, whose attributes FRAME_SIZE and MIN_STACK_SIZE give the
+// local memory that the function of a symbol needs. The layouts are not documented; they were read from what
+// nvcc 13 and the public PyTorch wheels contain, and tests/contract/softgpu_fatbin.cpp reads both.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,16 @@
 
 namespace softgpu {
 
+struct DeviceKernel {
+  std::vector<KernelParam> params;
+  std::uint64_t code_bytes = 0;   // of its machine code; 0 where it is PTX text
+  std::uint32_t local_bytes = 0;  // of local memory for each thread
+};
+
 class FatBinary {
  public:
-  // Parameters by kernel, as it is mangled.
-  using Kernels = std::map<std::string, std::vector<KernelParam>, std::less<>>;
+  // By name, as it is mangled.
+  using Kernels = std::map<std::string, DeviceKernel, std::less<>>;
 
   // Is this a wrapper, a container or a cubin?
   static bool recognises(const void* code);
@@ -35,7 +42,7 @@ class FatBinary {
   // where the entry is damaged or has no kernels. Not safe to call from two threads at once.
   const Kernels& kernels();
   // nullptr: there is none of this name.
-  const std::vector<KernelParam>* params(std::string_view kernel);
+  const DeviceKernel* find(std::string_view kernel);
 
  private:
   struct Entry {

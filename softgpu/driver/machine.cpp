@@ -68,7 +68,9 @@ Machine::Machine(const Choice& chosen, std::optional<std::uint64_t> seed)
       checker(addresses, host, physical, host_handles, violations, provenance ? &*provenance : nullptr),
       scheduler(choice.model, {chosen.options.noise_percent, chosen.options.noise_seed}, checker,
                 provenance ? &*provenance : nullptr, guard, violations, seed),
-      memory(addresses, physical, host_handles, host, checker, scheduler, violations, chosen.options.devices),
+      overheads(choice, physical, scheduler),
+      memory(addresses, physical, host_handles, host, checker, scheduler, overheads, violations,
+             chosen.options.devices),
       primaries(static_cast<std::size_t>(chosen.options.devices)) {}
 
 StreamPtr Machine::stream(CUstream handle, bool per_thread, Context* context) {

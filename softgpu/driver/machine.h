@@ -22,6 +22,7 @@
 #include "softgpu/driver/host_memory.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/modules.h"
+#include "softgpu/driver/overheads.h"
 #include "softgpu/driver/scheduler.h"
 
 namespace softgpu {
@@ -63,6 +64,7 @@ struct Machine {
   std::optional<Provenance> provenance;  // of content; none where the device computes
   Checker checker;
   Scheduler scheduler;
+  Overheads overheads;
   Memory memory;
   Modules modules;
 

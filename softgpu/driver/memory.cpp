@@ -20,13 +20,15 @@ CUmemPoolProps device_pool(int device) {
 }  // namespace
 
 Memory::Memory(AddressMap& addresses, PhysicalMemory& physical, PhysicalMemory& handles, HostMemory& host,
-               Checker& checker, Scheduler& scheduler, Violations& violations, int devices)
+               Checker& checker, Scheduler& scheduler, Overheads& overheads, Violations& violations,
+               int devices)
     : addresses_(addresses),
       physical_(physical),
       handle_memory_(handles),
       host_(host),
       checker_(checker),
       scheduler_(scheduler),
+      overheads_(overheads),
       violations_(violations) {
   for (int device = 0; device < devices; ++device) {
     Pool* const pool = create_pool(device_pool(device));

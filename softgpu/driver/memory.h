@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "softgpu/driver/address.h"
+#include "softgpu/driver/overheads.h"
 #include "softgpu/driver/scheduler.h"
 #include "softgpu/driver/slab.h"
 
@@ -49,7 +50,7 @@ class Memory {
 
   // `handles`: host memory that handles are made of, within what `host` has left.
   Memory(AddressMap& addresses, PhysicalMemory& physical, PhysicalMemory& handles, HostMemory& host,
-         Checker& checker, Scheduler& scheduler, Violations& violations, int devices);
+         Checker& checker, Scheduler& scheduler, Overheads& overheads, Violations& violations, int devices);
 
   // --- plain
   // ------------------------------------------------------------------------------------------------
@@ -77,8 +78,8 @@ class Memory {
                CUmemGenericAllocationHandle handle);
   CUresult unmap(const Caller& caller, CUdeviceptr at, std::uint64_t bytes);
   // Of `device`; none: of the program itself, which only mappings of host memory allow.
-  CUresult set_access(const Caller& caller, CUdeviceptr at, std::uint64_t bytes, CUmemAccess_flags flags,
-                      std::optional<int> device);
+  CUresult set_access(Lock& lock, const Caller& caller, CUdeviceptr at, std::uint64_t bytes,
+                      CUmemAccess_flags flags, std::optional<int> device);
   CUresult retain(CUdeviceptr address, CUmemGenericAllocationHandle* out);
   const Handle* find_handle(CUmemGenericAllocationHandle handle) const;
 
@@ -102,6 +103,7 @@ class Memory {
   HostMemory& host_;
   Checker& checker_;
   Scheduler& scheduler_;
+  Overheads& overheads_;
   Violations& violations_;
   struct PerDevice {
     SlabSpace slabs;

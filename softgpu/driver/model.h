@@ -46,6 +46,7 @@ struct Model {
 };
 
 constexpr int most_devices = 8;
+constexpr int threads_per_multiprocessor = 2048;
 
 // What SOFTGPU_DEVICE asks for.
 struct Choice {

@@ -26,6 +26,9 @@ std::vector<KernelParam> packed(const KernelEntry& entry) {
   return params;
 }
 
+// What a kernel takes where nothing says it; an estimate.
+constexpr std::uint64_t usual_code_bytes = std::uint64_t{64} << 10;
+
 }  // namespace
 
 CUresult Modules::load(const void* code, int capability, Library** out) {
@@ -37,7 +40,7 @@ CUresult Modules::load(const void* code, int capability, Library** out) {
     if (!entries) return CUDA_ERROR_INVALID_PTX;
     for (const PtxEntry& entry : *entries) {
       if (const KernelEntry* const host = host_kernel(entry)) {
-        add(entry.name, entry.params, host, *library);
+        add(entry.name, {entry.params}, host, *library);
       } else {
         fmt::print(stderr, "softgpu: no host function for the kernel {} with its parameters\n", entry.name);
       }
@@ -58,19 +61,21 @@ CUresult Modules::load(const void* code, int capability, Library** out) {
 }
 
 void Modules::add_image(const KernelEntry& entry, Library& library) {
-  add(entry.name, packed(entry), &entry, library);
+  add(entry.name, {packed(entry)}, &entry, library);
 }
 
-Kernel& Modules::add(std::string_view name, std::vector<KernelParam> params, const KernelEntry* entry,
-                     Library& library) {
+Kernel& Modules::add(std::string_view name, DeviceKernel code, const KernelEntry* entry, Library& library) {
   auto kernel = std::make_unique<Kernel>();
   kernel->entry = entry;
   kernel->name_hash = Hash().add(name).value();
   kernel->name = names_.emplace(name).first->c_str();
   kernel->library = &library;
   kernel->function.kernel = kernel.get();
-  kernel->packed_bytes = params.empty() ? 0 : params.back().offset + params.back().bytes;
-  kernel->params = std::move(params);
+  kernel->params = std::move(code.params);
+  kernel->packed_bytes =
+      kernel->params.empty() ? 0 : kernel->params.back().offset + kernel->params.back().bytes;
+  kernel->code_bytes = code.code_bytes != 0 ? code.code_bytes : usual_code_bytes;
+  kernel->local_bytes = std::max(code.local_bytes, entry == nullptr ? 0 : entry->local_bytes);
   handles_.emplace(kernel.get(), kernel.get());
   handles_.emplace(&kernel->function, kernel.get());
   return *library.kernels.insert_or_assign(std::string(name), std::move(kernel)).first->second;
@@ -79,13 +84,13 @@ Kernel& Modules::add(std::string_view name, std::vector<KernelParam> params, con
 Kernel* Modules::find(Library& library, const char* name) {
   if (const auto found = library.kernels.find(name); found != library.kernels.end())
     return found->second.get();
-  const auto* const params = library.fat == nullptr ? nullptr : library.fat->params(name);
-  return params == nullptr ? nullptr : &add(name, *params, host_kernel({name, *params}), library);
+  const DeviceKernel* const code = library.fat == nullptr ? nullptr : library.fat->find(name);
+  return code == nullptr ? nullptr : &add(name, *code, host_kernel({name, code->params}), library);
 }
 
 const std::map<std::string, std::unique_ptr<Kernel>>& Modules::kernels(Library& library) {
   if (library.fat != nullptr)
-    for (const auto& [name, params] : library.fat->kernels()) find(library, name.c_str());
+    for (const auto& [name, code] : library.fat->kernels()) find(library, name.c_str());
   return library.kernels;
 }
 

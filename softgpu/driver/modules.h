@@ -29,6 +29,9 @@ struct Kernel {
   Library* library;
   std::vector<KernelParam> params;
   std::uint32_t packed_bytes;
+  std::uint64_t code_bytes;                        // that it takes where it is loaded
+  std::uint32_t local_bytes;                       // of local memory for each thread
+  std::uint32_t loaded_on;                         // a bit for each device
   std::map<CUfunction_attribute, int> attributes;  // what was set
   Function function;
 };
@@ -54,8 +57,7 @@ class Modules {
 
  private:
   void add_image(const KernelEntry& entry, Library& library);
-  Kernel& add(std::string_view name, std::vector<KernelParam> params, const KernelEntry* entry,
-              Library& library);
+  Kernel& add(std::string_view name, DeviceKernel code, const KernelEntry* entry, Library& library);
 
   std::map<Library*, std::unique_ptr<Library>> libraries_;
   std::map<const void*, Kernel*> handles_;

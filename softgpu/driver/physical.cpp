@@ -32,6 +32,7 @@ PhysicalMemory::PhysicalMemory(std::uint64_t bytes, int devices, bool backed, st
     : capacity_(bytes / granule * granule),
       first_(first),
       used_(static_cast<std::size_t>(devices)),
+      aside_(static_cast<std::size_t>(devices)),
       peak_(static_cast<std::size_t>(devices)) {
   const std::uint64_t all = capacity_ * static_cast<std::uint64_t>(devices);
   if (backed) {
@@ -55,7 +56,7 @@ void PhysicalMemory::take(FreeMap::iterator from, std::uint64_t bytes, Claim& cl
 }
 
 std::optional<Claim> PhysicalMemory::claim(std::uint64_t bytes, int device, const VectorClock& clock) {
-  if (bytes > capacity_ - used(device)) return std::nullopt;
+  if (bytes > left(device)) return std::nullopt;
   const std::uint64_t begin = first_ + capacity_ * static_cast<std::uint64_t>(device);
   const auto first = [&] { return free_.lower_bound(begin); };
   const auto last = [&] { return free_.lower_bound(begin + capacity_); };
@@ -124,6 +125,12 @@ void PhysicalMemory::release(const std::vector<Extent>& extents, const ReleasePt
     join_neighbours(free_.emplace(extent.offset, Free{extent.bytes, release}).first);
     retain(extent);
   }
+}
+
+bool PhysicalMemory::set_aside(std::uint64_t bytes, int device) {
+  if (bytes > capacity_ - used(device)) return false;
+  aside_[static_cast<std::size_t>(device)] = bytes;
+  return true;
 }
 
 void PhysicalMemory::touch(std::uint64_t begin, std::uint64_t end) {

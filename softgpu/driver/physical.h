@@ -46,6 +46,9 @@ class PhysicalMemory {
   std::optional<Claim> claim(std::uint64_t bytes, int device, const VectorClock& clock);
   // Gives extents back. `release` null: ordered before everything to come.
   void release(const std::vector<Extent>& extents, const ReleasePtr& release);
+  // So much of a device's, a multiple of the granule, is the driver's own and nobody else can have it; false
+  // where others have it.
+  bool set_aside(std::uint64_t bytes, int device);
   // Somebody wrote there: its pages exist, and mapping it again may take them all at once.
   void touch(std::uint64_t begin, std::uint64_t end);
   bool touched(const Extent& extent) const;
@@ -54,6 +57,9 @@ class PhysicalMemory {
 
   std::uint64_t capacity() const { return capacity_; }  // of each device
   std::uint64_t used(int device) const { return used_[static_cast<std::size_t>(device)]; }
+  std::uint64_t aside(int device) const { return aside_[static_cast<std::size_t>(device)]; }
+  std::uint64_t aside() const { return *std::max_element(aside_.begin(), aside_.end()); }  // of any
+  std::uint64_t left(int device) const { return capacity_ - used(device) - aside(device); }
   std::uint64_t peak(int device) const { return peak_[static_cast<std::size_t>(device)]; }
   std::uint64_t peak() const { return *std::max_element(peak_.begin(), peak_.end()); }  // of any
   int device_of(std::uint64_t offset) const { return static_cast<int>(in_file(offset) / capacity_); }
@@ -72,7 +78,7 @@ class PhysicalMemory {
   void retain(const Extent& extent);
 
   std::uint64_t capacity_, first_;
-  std::vector<std::uint64_t> used_, peak_;  // by device
+  std::vector<std::uint64_t> used_, aside_, peak_;  // by device
   int descriptor_ = -1;
   FreeMap free_;
   std::uint64_t retained_ = 0;  // bytes freed and not punched out yet, at most

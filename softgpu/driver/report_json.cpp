@@ -71,6 +71,7 @@ std::string report_json(const Machine& m) {
                  {"memory", m.model().memory_bytes},
                  {"peak_bytes", m.physical.peak()},
                  {"context_bytes", m.model().context_bytes},
+                 {"overhead_bytes", m.physical.aside()},
                  {"peak_host_bytes", m.host.peak()},
                  {"virtual_ns", m.scheduler.now},
                  {"api_calls", s.api_calls},

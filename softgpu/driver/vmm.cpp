@@ -96,7 +96,7 @@ CUresult Memory::unmap(const Caller& caller, CUdeviceptr at, std::uint64_t bytes
   return CUDA_SUCCESS;
 }
 
-CUresult Memory::set_access(const Caller& caller, CUdeviceptr at, std::uint64_t bytes,
+CUresult Memory::set_access(Lock& lock, const Caller& caller, CUdeviceptr at, std::uint64_t bytes,
                             CUmemAccess_flags flags, std::optional<int> device) {
   std::vector<Object*> objects;
   if (!whole_mappings(at, bytes, objects)) return CUDA_ERROR_INVALID_VALUE;
@@ -104,6 +104,8 @@ CUresult Memory::set_access(const Caller& caller, CUdeviceptr at, std::uint64_t 
     return CUDA_ERROR_NOT_SUPPORTED;
   const bool readable = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
   const bool writable = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  // Tables are made here, where all mappings become known to the device.
+  if (device && readable && !overheads_.map(lock, at, bytes, *device)) return CUDA_ERROR_OUT_OF_MEMORY;
   const Access by = scheduler_.host_access(caller.name, caller.call);
   for (Object* object : objects) {
     if (device && object->on_host) {

@@ -214,6 +214,25 @@ TEST(SoftgpuFatbin, DamagedCodeIsNeitherBelievedNorReadBeyondItsEnd) {
   }
 }
 
+TEST(SoftgpuFatbin, CodeAndLocalMemoryOfACubinsKernels) {
+  const std::string plain = contents("plain.cubin");
+  const auto kernels = [](const std::string& cubin) {
+    return softgpu::cubin_kernels(reinterpret_cast<const std::byte*>(cubin.data()), cubin.size());
+  };
+  for (const auto& [name, kernel] : kernels(plain)) {
+    EXPECT_GE(kernel.code_bytes, 0x100u) << name;
+    EXPECT_EQ(kernel.local_bytes, 0u) << name;
+  }
+  EXPECT_EQ(kernels(plain).at("gather").code_bytes, 0x200u);
+  // FRAME_SIZE of symbol 29, which is gather.
+  const std::string head("\x04\x11\x08\0\x1d\0\0\0", 8);
+  std::string deep = plain;
+  ASSERT_NE(deep.find(head), std::string::npos);
+  deep[deep.find(head) + head.size() + 1] = 0x20;
+  EXPECT_EQ(kernels(deep).at("gather").local_bytes, 0x2000u);
+  EXPECT_EQ(kernels(deep).at("large").local_bytes, 0u);
+}
+
 // --- the public wheel, where it is installed
 
 // The section of device code in a shared library.
@@ -248,9 +267,9 @@ TEST(SoftgpuFatbin, KernelsOfThePytorchWheel) {
     ASSERT_NE(opened, nullptr);
     ++containers;
     kernels += opened->kernels().size();
-    for (const auto& [name, params] : opened->kernels())
+    for (const auto& [name, kernel] : opened->kernels())
       if (name.starts_with("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEE"))
-        fill = params;
+        fill = kernel.params;
     std::uint64_t behind = 0;
     std::memcpy(&behind, code.data() + 8, sizeof behind);
     code.remove_prefix(16 + behind);

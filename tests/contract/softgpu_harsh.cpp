@@ -211,4 +211,87 @@ TEST(SoftgpuHarsh, ALaunchIntoAFullQueueWaitsForWhatHoldsItsStreamBack) {
   });
 }
 
+constexpr std::uint32_t deep_bytes = 8192;
+constexpr softgpu::KernelEntry deep_entries[] = {
+    {"deep", three_params, 3, read_footprint, read_run, deep_bytes}};
+constexpr softgpu::Image deep_image{softgpu::image_magic, 1, deep_entries};
+
+TEST(SoftgpuHarsh, TheFirstLaunchTakesMemoryForCode) {
+  ON_DEVICE("v100-pcie3:timing:memory=64MiB", "", {
+    const CUdeviceptr at = allocate(2 * MiB);
+    EXPECT_EQ(free_bytes(), 62 * MiB);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(fill(at, 1, 0), CUDA_SUCCESS);
+    EXPECT_EQ(free_bytes(), 60 * MiB);
+    EXPECT_EQ(add(at, at, 1), CUDA_SUCCESS);
+    EXPECT_EQ(free_bytes(), 60 * MiB) << "kernels share granules";
+    EXPECT_EQ(cuLibraryUnload(library), CUDA_SUCCESS);
+    EXPECT_EQ(free_bytes(), 62 * MiB);
+  });
+}
+
+TEST(SoftgpuHarsh, ALaunchOnAFullDeviceIsOutOfMemory) {
+  ON_DEVICE("v100-pcie3:compute:memory=64MiB", "", {
+    const CUdeviceptr most = allocate(62 * MiB), last = allocate(2 * MiB);
+    EXPECT_EQ(fill(most, 1, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(cuMemFree(last), CUDA_SUCCESS);
+    EXPECT_EQ(fill(most, 1, 0), CUDA_SUCCESS);
+  });
+  ON_DEVICE("v100-pcie3:compute:memory=64MiB:overheads=off", "",
+            { EXPECT_EQ(fill(allocate(64 * MiB), 1, 0), CUDA_SUCCESS); });
+}
+
+TEST(SoftgpuHarsh, WhereModulesAreLoadedEagerlyTheLoadTakesTheMemory) {
+  setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+  ON_DEVICE("v100-pcie3:timing:memory=64MiB", "", {
+    EXPECT_EQ(free_bytes(), 62 * MiB);
+    allocate(62 * MiB);
+    CUmodule more = nullptr;
+    while (cuModuleLoadData(&more, &image) == CUDA_SUCCESS) EXPECT_LT(free_bytes(), 2 * MiB);
+    EXPECT_EQ(cuModuleLoadData(&more, &image), CUDA_ERROR_OUT_OF_MEMORY);
+  });
+  unsetenv("CUDA_MODULE_LOADING");
+}
+
+TEST(SoftgpuHarsh, LocalMemoryGrowsAtALaunch) {
+  ON_DEVICE("v100-pcie3:timing:memory=2GiB", "", {
+    ASSERT_EQ(cuLibraryLoadData(&library, &deep_image, nullptr, nullptr, 0, nullptr, nullptr, 0),
+              CUDA_SUCCESS);
+    const auto deep = [] { return launch("deep", nullptr, 0, 0, 0); };
+    const CUdeviceptr most = allocate(1024 * MiB);
+    EXPECT_EQ(deep(), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(free_bytes(), 1024 * MiB) << "nothing was taken";
+    EXPECT_EQ(cuMemFree(most), CUDA_SUCCESS);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(deep(), CUDA_SUCCESS);
+    EXPECT_EQ(2048 * MiB - free_bytes(), 80u * 2048 * (deep_bytes - 1024) + 2 * MiB);
+  });
+}
+
+TEST(SoftgpuHarsh, AMappingNeedsMemoryForItsTable) {
+  ON_DEVICE("v100-pcie3:timing:memory=16MiB", "", {
+    const CUdeviceptr at = reserve(16 * MiB);
+    const CUmemGenericAllocationHandle most = create(14 * MiB), last = create(2 * MiB);
+    EXPECT_EQ(cuMemMap(at, 14 * MiB, 0, most, 0), CUDA_SUCCESS);
+    EXPECT_EQ(allow(at, 14 * MiB), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(cuMemRelease(last), CUDA_SUCCESS);
+    EXPECT_EQ(allow(at, 14 * MiB), CUDA_SUCCESS);
+    EXPECT_EQ(free_bytes(), 0u) << "the driver keeps the table";
+  });
+}
+
+// So kernels may read past their operands to the end of a page, whatever lies there.
+TEST(SoftgpuHarsh, APageIsMappedAsAWholeOrNotAtAll) {
+  ON_DEVICE("v100-pcie3:timing:memory=64MiB", "", {
+    const CUdeviceptr at = reserve(8 * MiB);
+    const CUmemGenericAllocationHandle handle = create(4 * MiB);
+    EXPECT_EQ(cuMemMap(at, 3 * MiB, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemMap(at + MiB, 2 * MiB, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemMap(at, 2 * MiB, MiB, handle, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemMap(at, 4 * MiB, 0, handle, 0), CUDA_SUCCESS);
+    EXPECT_EQ(allow(at, 3 * MiB), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(allow(at, 4 * MiB), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemUnmap(at + 3 * MiB, MiB), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemUnmap(at, MiB), CUDA_ERROR_INVALID_VALUE);
+  });
+}
+
 }  // namespace

@@ -73,7 +73,7 @@ TEST(SoftgpuMemory, BadFreesAreNamed) {
 }
 
 TEST(SoftgpuMemory, StreamOrderedMemoryIsReusedInOrder) {
-  ON_DEVICE("v100-pcie3:compute:memory=16MiB", "", {
+  ON_DEVICE("v100-pcie3:compute:memory=16MiB:overheads=off", "", {
     const CUstream first = new_stream(), second = new_stream();
     CUdeviceptr a = 0, b = 0;
     for (int i = 0; i < 10; ++i) {
@@ -101,7 +101,7 @@ TEST(SoftgpuMemory, StreamOrderedMemoryIsReusedInOrder) {
 }
 
 TEST(SoftgpuMemory, PlainAllocationWaitsForAStreamsFree) {
-  ON_DEVICE("v100-pcie3:timing:memory=16MiB", "", {
+  ON_DEVICE("v100-pcie3:timing:memory=16MiB:overheads=off", "", {
     const CUstream stream = new_stream();
     CUdeviceptr a = 0;
     ASSERT_EQ(cuMemAllocAsync(&a, 16 * MiB, stream), CUDA_SUCCESS);
@@ -114,7 +114,7 @@ TEST(SoftgpuMemory, PlainAllocationWaitsForAStreamsFree) {
 }
 
 TEST(SoftgpuMemory, MappingFollowsTheRules) {
-  ON_DEVICE("v100-pcie3:compute:memory=64MiB", "", {
+  ON_DEVICE("v100-pcie3:compute:memory=64MiB:overheads=off", "", {
     const CUdeviceptr at = reserve(16 * MiB);
     const auto handle = create(4 * MiB);
     CUmemGenericAllocationHandle bad = 0;

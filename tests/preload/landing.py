@@ -12,6 +12,7 @@ from runs import MIB, TRAIN, run
 PROGRAM, WITHOUT_MEMPOLICY = (pathlib.Path(argument).resolve() for argument in sys.argv[2:4])
 DEVICE = "soft:v100-pcie3:compute:memory=512MiB"
 LANDING, CRASHING = DEVICE + ":host_handles=on", DEVICE + ":host_handles=crash"
+TIGHT = ":overheads=off"  # for caps that leave the driver nothing
 MISREPORTED = DEVICE + ":host_handles=misreported"
 SIGSEGV = 128 + 11  # as `pooch run` reports it
 CAP, APART_HOST = 64, 1024
@@ -113,10 +114,11 @@ class Landing(unittest.TestCase):
 
     def test_training_keeps_its_bits(self):
         digits = [TRAIN, "--network", "digits", "--iterations", "5"]
-        plain = run(LANDING, digits, "--no-pooch")
+        device = LANDING + TIGHT
+        plain = run(device, digits, "--no-pooch")
         for policy in ("demand", "hybrid"):
             with self.subTest(policy):
-                done = run(LANDING, digits, "--memory", "24MiB", "--policy", policy,
+                done = run(device, digits, "--memory", "24MiB", "--policy", policy,
                            env={"POOCH_LANDING": "on", "POOCH_WAIT_FOR_PLANS": "1"})
                 self.assertEqual(done.status, 0, done.err)
                 self.assertEqual((done.losses, done.weights), (plain.losses, plain.weights))
@@ -156,7 +158,7 @@ class Trial(unittest.TestCase):
         return {"POOCH_CACHE": self.cache.name, "POOCH_LOG": "info"} | more
 
     def from_the_start(self, command):
-        return run(CRASHING, command, "--memory", "24MiB", env=self.env(POOCH_LANDING="on"))
+        return run(CRASHING + TIGHT, command, "--memory", "24MiB", env=self.env(POOCH_LANDING="on"))
 
     def entry(self):
         """The verdict that was kept, the only one."""

@@ -101,7 +101,8 @@ class Steady(unittest.TestCase):
 
     def test_maps_of_all_sizes_under_a_large_cap_create_no_handle(self):
         command = ["--network", "resnet50", "--batch", 640]
-        (growth,) = self.growth("soft:v100-pcie3:timing", command, 16 * 1024, "remap", 8, 10)
+        # With them the cap is more than the device has, and a wait in each iteration remains (docs/measurements.md).
+        (growth,) = self.growth("soft:v100-pcie3:timing:overheads=off", command, 16 * 1024, "remap", 8, 10)
         self.assertEqual(growth["idle_waits"], 0, "the host waits while the device has the program's work to do")
 
     def setUp(self):
