@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-from runs import MIB, run
+from runs import MIB, TO_THE_BYTE, run
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import missed  # noqa: E402
@@ -81,8 +81,8 @@ class PyTorch(unittest.TestCase):
         self.assertNotIn("not there", done.err)
         return done
 
-    def code(self, text, *pooch, env=None):
-        done = run(DEVICE, [PYTHON, "-c", text], *pooch, env=env)
+    def code(self, text, *pooch, device=DEVICE, env=None):
+        done = run(device, [PYTHON, "-c", text], *pooch, env=env)
         self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
         return done.out.splitlines()
 
@@ -106,10 +106,11 @@ class PyTorch(unittest.TestCase):
     def test_a_step_that_was_captured_is_replayed_from_memory_that_stays(self):
         # The software GPU captures no allocations of its own pools'.
         native = {"PYTORCH_ALLOC_CONF": "backend:native"}
+        device = DEVICE + TO_THE_BYTE
         for pooch in (("--no-pooch",), ("--memory", "1GiB"), ("--memory", "200MiB")):
             with self.subTest(pooch):
-                self.assertEqual(self.code(GRAPH, *pooch, env=native), ["torch.Size([])"])
-        done = run(DEVICE, [PYTHON, "-c", GRAPH], "--memory", "120MiB", env=native)
+                self.assertEqual(self.code(GRAPH, *pooch, device=device, env=native), ["torch.Size([])"])
+        done = run(device, [PYTHON, "-c", GRAPH], "--memory", "120MiB", env=native)
         self.assertIn("torch.OutOfMemoryError", done.err)
         self.assertRegex(done.err, r"pooch: error: .*cannot leave the device.*what graphs use.*the cap is 120 MiB")
 

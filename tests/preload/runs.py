@@ -17,6 +17,7 @@ POOCH = BUILD / "tools/pooch"
 TRAIN = BUILD / "examples/train"
 PRELOAD = BUILD / "interpose/libpooch.so"
 MIB = 1 << 20
+TO_THE_BYTE = ":overheads=off"  # for caps that are counted so
 
 
 @dataclasses.dataclass
