@@ -74,6 +74,7 @@ const std::string_view accepted_options =
     "compute, timing, memory=BYTES (16GiB, 80MiB), devices=1..8, "
     "host_handles=on|off|refused|crash|misreported, "
     "vmm=TIMES|percall, vmm_sync=on|off, links=shared|alone, addresses=low|high, overheads=on|off, "
+    "kernel_queries=own|both, "
     "noise=PERCENT[,SEED]";
 
 bool read_option(std::string_view option, DeviceOptions& options) {
@@ -89,6 +90,7 @@ bool read_option(std::string_view option, DeviceOptions& options) {
   if (key == "links") return read_choice(value, "shared", "alone", options.links_alone);
   if (key == "addresses") return read_choice(value, "low", "high", options.high_addresses);
   if (key == "overheads") return read_choice(value, "on", "off", options.no_overheads);
+  if (key == "kernel_queries") return read_choice(value, "own", "both", options.queries_of_both);
   if (key == "noise") return read_noise(value, options);
   return false;
 }
@@ -109,6 +111,7 @@ std::string to_string(const DeviceOptions& options) {
   if (options.links_alone) text += ":links=alone";
   if (options.high_addresses) text += ":addresses=high";
   if (options.no_overheads) text += ":overheads=off";
+  if (options.queries_of_both) text += ":kernel_queries=both";
   if (options.noise_percent != 0)
     text += ":noise=" + decimal(options.noise_percent) + "," + std::to_string(options.noise_seed);
   return text;

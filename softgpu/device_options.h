@@ -29,7 +29,8 @@ struct DeviceOptions {
   bool vmm_sync = false;      // cuMemSetAccess and cuMemUnmap wait for the device
   bool links_alone = false;   // a copy has its link to itself, whatever else crosses
   bool high_addresses = false;
-  bool no_overheads = false;  // the driver takes no memory for itself but for the context
+  bool queries_of_both = false;  // queries of kernels and of functions answer for the other kind as well
+  bool no_overheads = false;     // the driver takes no memory for itself but for the context
   // Works last longer or shorter by so many percent (one standard deviation), drawn by the seed.
   double noise_percent = 0;
   std::uint64_t noise_seed = 0;

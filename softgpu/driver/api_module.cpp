@@ -65,20 +65,23 @@ Kernel* find(Machine& m, Library* library, const char* name) {
   return m.modules.known(library) && name != nullptr ? m.modules.find(*library, name) : nullptr;
 }
 
-// What a query gets: launches take either handle, but each query of names and parameters only its own.
-const Kernel* of_own_kind(Machine& m, CUfunction handle) {
+// What a query gets: launches take either handle, but each query of names and parameters only its own,
+// unless the device is told otherwise.
+const Kernel* asked_of(Machine& m, CUfunction handle) {
   Kernel* const kernel = m.modules.kernel(handle);
-  return kernel != nullptr && function_of(kernel) == handle ? kernel : nullptr;
+  if (kernel == nullptr || m.choice.options.queries_of_both) return kernel;
+  return function_of(kernel) == handle ? kernel : nullptr;
 }
-const Kernel* of_own_kind(Machine& m, CUkernel handle) {
+const Kernel* asked_of(Machine& m, CUkernel handle) {
   Kernel* const kernel = m.modules.kernel(handle);
-  return kernel != nullptr && kernel_of(kernel) == handle ? kernel : nullptr;
+  if (kernel == nullptr || m.choice.options.queries_of_both) return kernel;
+  return kernel_of(kernel) == handle ? kernel : nullptr;
 }
 
 template <typename Handle>
 CUresult get_name(const char* call_name, const char** out, Handle handle) {
   SOFTGPU_CALL(call_name, needs_driver);
-  const Kernel* const kernel = of_own_kind(m, handle);
+  const Kernel* const kernel = asked_of(m, handle);
   if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = kernel->name;
@@ -90,7 +93,7 @@ template <typename Handle>
 CUresult get_param(const char* name, Handle handle, std::size_t index, std::size_t* offset,
                    std::size_t* size) {
   SOFTGPU_CALL(name, needs_driver);
-  const Kernel* const kernel = of_own_kind(m, handle);
+  const Kernel* const kernel = asked_of(m, handle);
   if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (offset == nullptr || index >= kernel->params.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = kernel->params[index].offset;

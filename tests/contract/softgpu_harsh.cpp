@@ -131,6 +131,19 @@ TEST(SoftgpuHarsh, HandlesAskedForOnTheHostMayBeOfTheDevicesMemory) {
   });
 }
 
+// A kernel, asked as if it were a function.
+CUresult ask_as_a_function() {
+  CUkernel kernel = nullptr;
+  const char* name = nullptr;
+  EXPECT_EQ(cuLibraryGetKernel(&kernel, library, "fill"), CUDA_SUCCESS);
+  return cuFuncGetName(&name, reinterpret_cast<CUfunction>(kernel));
+}
+
+TEST(SoftgpuHarsh, AQueryThatAnswersDoesNotTellTheKindOfAHandle) {
+  ON_DEVICE("v100-pcie3:timing", "", { EXPECT_EQ(ask_as_a_function(), CUDA_ERROR_INVALID_HANDLE); });
+  ON_DEVICE("v100-pcie3:timing:kernel_queries=both", "", { EXPECT_EQ(ask_as_a_function(), CUDA_SUCCESS); });
+}
+
 // How long each of `count` equal sets took on the device.
 std::vector<double> sets_us(std::size_t count) {
   const CUstream stream = new_stream();

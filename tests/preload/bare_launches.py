@@ -39,7 +39,8 @@ class BareLaunches(unittest.TestCase):
 
     def test_every_way_to_launch_brings_its_operands(self):
         plain = run(DEVICE, [PROGRAM, "forms"], "--no-pooch")
-        self.check(run(DEVICE, [PROGRAM, "forms"], "--memory", "48MiB"), plain, 48)
+        for device in (DEVICE, DEVICE + ":kernel_queries=both"):
+            self.check(run(device, [PROGRAM, "forms"], "--memory", "48MiB"), plain, 48)
 
     def test_what_an_address_in_device_memory_points_to_stays_on_the_device(self):
         for how in ("hidden", "written", "written-inside"):
