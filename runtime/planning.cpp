@@ -84,7 +84,8 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   if (state.outdated && !source_->pending(id)) renew(state, id);
   if (state.settled) return;
   if (state.basis.revision == 0) {
-    state.basis = {known.revision, structure_of(known.profile), {}, 0, false};
+    state.basis = {known.revision, structure_of(known.profile), 0, {}, 0, false};
+    for (const ProfileOp& op : known.profile.ops) state.basis.busy_ms += op.us / 1e3;
     const std::uint64_t loss = backing(state) == Backing::alias ? layout_loss_ : 0;
     const bool made_for_it = source_->request(id, profile,
                                               {.structure = state.basis.structure,
@@ -115,7 +116,9 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   if (!tries_alias(state)) {
     state.full_ms = plan.still_ms.value_or(plan.predicted_ms);
     state.plan_ms = plan.predicted_ms;
+    state.busy_ms = state.basis.busy_ms;
   }
+  state.paced = false;
   if (state.basis.us.empty()) state.basis.in_core_ms = plan.in_core_ms;
   const double most_ms = state.remapped_ms > 0 ? state.remapped_ms : state.full_ms * worth_it;
   if (tries_alias(state) && plan.predicted_ms > most_ms) return end_trial(state);
@@ -196,6 +199,16 @@ Backing Planning::backing(const State& state) const {
   return tried || backing_ == BackingUse::alias ? Backing::alias : Backing::remap;
 }
 
+// What an iteration that the clock finds to take `now_ms` would take if ops took as long as when the plan was
+// made: by iterations that are timed again for it, since the device's own clock rises and falls. Empty: not
+// known yet.
+std::optional<double> Planning::paced_ms(tracker::PhaseIndex phase, State& state, double now_ms) {
+  if (!std::exchange(state.paced, true)) profiler_.time_again(phase);
+  if (profiler_.timing_again(phase)) return std::nullopt;
+  const auto stretch = profiler_.stretch(phase);
+  return stretch ? *stretch * state.busy_ms : now_ms;
+}
+
 // Remapping that is behind what the plan would take if nothing had to be mapped makes room for alias mode, as
 // soon as the plan foretells it or the clock shows it, and is back where that is no faster. A layout is of no
 // use where phases take turns that differ in what they need.
@@ -205,15 +218,24 @@ bool Planning::choose_backing(tracker::PhaseIndex phase, State& state, const std
   if (state.remaps || !state.settled || state.outdated) return false;
   const auto now_ms = executor_.steady_ms(phase);
   if (tries_alias(state)) {
-    if (executor_.may_alias() && !(now_ms && *now_ms > state.remapped_ms)) return false;
+    if (executor_.may_alias()) {
+      if (!now_ms || *now_ms <= state.remapped_ms) return false;
+      const auto paced = paced_ms(phase, state, *now_ms);
+      if (!paced || *paced <= state.remapped_ms) return false;
+    }
     log::info("phase {}: alias mode is no faster", id);
     end_trial(state);
     return false;
   }
   if (states_.size() > 1 || !executor_.may_alias()) return false;
   const bool foretold = !now_ms && !state.must_show && !state.basis.estimated;
-  const double takes_ms = now_ms ? *now_ms : foretold ? state.plan_ms : 0;
+  double takes_ms = now_ms ? *now_ms : foretold ? state.plan_ms : 0;
   if (takes_ms <= state.full_ms * behind) return false;
+  if (now_ms) {
+    const auto paced = paced_ms(phase, state, *now_ms);
+    if (!paced || *paced <= state.full_ms * behind) return false;
+    takes_ms = *paced;
+  }
   log::info("phase {}: {:.1f} ms{}, {:.1f} if nothing were mapped: alias mode is tried", id, takes_ms,
             foretold ? " foretold" : "", state.full_ms);
   state.remapped_ms = takes_ms;

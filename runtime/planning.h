@@ -61,6 +61,7 @@ class Planning {
   struct Basis {
     std::uint64_t revision = 0;  // 0: none was asked for
     std::string structure;
+    double busy_ms = 0;      // by its ops
     std::vector<double> us;  // by op, with the host's gap before it; empty: it was there already
     double in_core_ms = 0;   // then: what its own times came to; 0: not known yet
     bool estimated = false;  // times of other phases
@@ -78,6 +79,8 @@ class Planning {
     bool remaps = false;        // alias mode is given up
     double full_ms = 0;         // by the first plan, if nothing had to be mapped
     double plan_ms = 0;         // ... by remapping
+    double busy_ms = 0;         // that its ops take then
+    bool paced = false;         // iterations were timed again while the plan at hand was followed
     double remapped_ms = 0;     // what it takes by remapping; above 0: alias mode is tried, or was
     bool foretold = false;      // that is what the plan says: nothing was measured
     bool must_show = false;     // alias mode was no better than foretold: remapping is measured first
@@ -92,6 +95,7 @@ class Planning {
   static bool tries_alias(const State& state);
   // True: alias mode is to be tried from now on.
   bool choose_backing(tracker::PhaseIndex phase, State& state, const std::string& id);
+  std::optional<double> paced_ms(tracker::PhaseIndex phase, State& state, double now_ms);
   void retry_layout(tracker::PhaseIndex phase, State& state);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, std::unique_lock<std::mutex>& lock);

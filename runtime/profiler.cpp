@@ -163,7 +163,8 @@ void Profiler::decide(tracker::StepIndex next) {
   timing_ = false;
   running_.reset();
   if (failed_ || !choice_) return;
-  if (known_[tracker_.iterations().where()->phase].timed.size() >= wanted) return;
+  const Known& known = known_[tracker_.iterations().where()->phase];
+  if (known.timed.size() >= wanted && known.again.size() >= known.wanted_again) return;
   if (!open_timer()) return;
   timing_ = true;
   marked_ = false;
@@ -229,7 +230,14 @@ void Profiler::keep(const tracker::Iteration& iteration) {
     if (copy.before >= iteration.start && copy.before < iteration.end) copies.push_back(copy.number);
   if (describes) known.copies = copies;
   // Where another phase had been expected, this one may have been timed often enough.
-  if (!timed || known.timed.size() >= wanted) return;
+  if (!timed) return;
+  if (known.timed.size() >= wanted) {
+    if (known.again.size() >= known.wanted_again) return;
+    // A stretch is of iterations that follow each other.
+    if (!known.again.empty() && known.again.back().end != timed->start) known.again.clear();
+    known.again.push_back(std::move(*timed));
+    return;
+  }
   for (const std::uint64_t copy : copies)
     timed->copies.push_back({copy, early_ ? early_->copies[copy] : TimedOp{}});
   known.timed.push_back(std::move(*timed));
@@ -255,8 +263,9 @@ std::optional<Profiler::Timed> Profiler::timed_part(const tracker::Iteration& it
 
 const TimedOp* Profiler::find_step(tracker::StepIndex step) const {
   for (const auto& [phase, known] : known_)
-    for (const Timed& timed : known.timed)
-      if (step >= timed.start && step < timed.end) return &timed.steps[step - timed.start];
+    for (const std::vector<Timed>* const all : {&known.timed, &known.again})
+      for (const Timed& timed : *all)
+        if (step >= timed.start && step < timed.end) return &timed.steps[step - timed.start];
   const bool within = early_ && step >= early_->start && step < early_->start + early_->steps.size();
   return within ? &early_->steps[step - early_->start] : nullptr;
 }
@@ -305,6 +314,31 @@ const KnownPhase* Profiler::plannable(tracker::PhaseIndex phase) {
   known.structure->revision = ++revisions_;
   known.times_of = static_cast<std::uint32_t>(complete);
   return &*known.structure;
+}
+
+void Profiler::time_again(tracker::PhaseIndex phase) {
+  Known& known = known_[phase];
+  known.again.clear();
+  known.wanted_again = wanted_for_stretch;
+}
+
+bool Profiler::timing_again(tracker::PhaseIndex phase) const {
+  const Known& known = known_.at(phase);
+  if (failed_ || !choice_) return false;
+  return known.again.size() < known.wanted_again || timer_ != nullptr;
+}
+
+std::optional<double> Profiler::stretch(tracker::PhaseIndex phase) const {
+  const std::vector<Timed>& again = known_.at(phase).again;
+  if (again.empty() || !std::all_of(again.begin(), again.end(), is_complete)) return std::nullopt;
+  std::vector<double> all;
+  for (std::size_t i = 0; i + 1 < again.size(); ++i) {
+    double busy_us = 0;
+    for (const TimedOp& op : again[i].steps) busy_us += op.end_us - op.start_us;
+    if (busy_us > 0)
+      all.push_back((again[i + 1].steps.front().start_us - again[i].steps.front().start_us) / busy_us);
+  }
+  return all.empty() ? std::nullopt : std::optional(median(all));
 }
 
 bool Profiler::estimate(PhaseProfile& phase) const {

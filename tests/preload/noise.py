@@ -1,0 +1,39 @@
+"""200 iterations on a device whose ops last longer and shorter by 2 %, and whose clock rises and falls: nothing is done that is
+not done on one without noise.
+
+usage: noise.py BUILD_FOLDER
+"""
+import sys
+import tempfile
+import unittest
+
+from runs import TRAIN, run
+
+COUNTS = ("replans", "alias_trials", "undone_moves", "plans_left", "mismatches")
+
+
+class Noise(unittest.TestCase):
+    def counts(self, device):
+        with tempfile.TemporaryDirectory() as cache:
+            done = run(f"soft:{device}", [TRAIN, "--network", "resnet50", "--batch", 512, "--iterations", 200], "--policy",
+                       "hybrid", "--memory", "16GiB", env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache}, timeout=900)
+        self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
+        self.assertGreaterEqual(done.summary["planned_iterations"], 195)
+        return {count: done.summary[count] for count in COUNTS}
+
+    def check(self, device, trials):
+        quiet = self.counts(device)
+        self.assertEqual(quiet, dict.fromkeys(COUNTS, 0) | {"alias_trials": trials})
+        for seed in (1, 2, 3):
+            with self.subTest(seed=seed):
+                self.assertEqual(self.counts(f"{device}:noise=2,{seed}"), quiet)
+
+    def test_remapping_that_keeps_its_prediction_stays(self):
+        self.check("v100-pcie3:timing:vmm=percall", trials=0)
+
+    def test_alias_mode_is_tried_once_where_mapping_takes_long(self):
+        self.check("v100-pcie3:timing", trials=1)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
