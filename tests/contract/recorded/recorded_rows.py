@@ -80,7 +80,7 @@ def write_library(output, root, which, libraries):
     refused = {"cublas": 15, "cublaslt": 15, "cudnn": 3000, "cuda": 801}[which]
     lines = ['#define EXPORT extern "C" __attribute__((visibility("default")))']
     if which == "cublas":
-        lines += ["EXPORT int recorded_pointer_mode = 0;",
+        lines += ['extern "C" { __attribute__((visibility("default"))) int recorded_pointer_mode = 0; }',
                   "EXPORT int cublasGetPointerMode_v2(void*, int* mode) { return *mode = recorded_pointer_mode, 0; }"]
     for name in names:
         if name in called or (which != "cuda" and name not in ("", "cublasGetPointerMode_v2")):
