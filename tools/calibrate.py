@@ -65,6 +65,7 @@ def measured(facts, model):
     for field, call in (("event", "event_record_us"), ("query", "event_query_us"), ("synchronize", "stream_synchronize_us"),
                         ("copy_submit", "copy_submit_us"), ("allocate", "allocate_64MiB_us"), ("free", "free_64MiB_us")):
         yield ("host_ns", field), scaled(facts.get("calls", call), 1e3, api)
+    yield ("event_gap_ns",), scaled(facts.get("kernel", "event_between_us"), 1e3)
     yield ("host_ns", "launch"), scaled(facts.get("kernel", "launch_us"), 1e3, api)
     yield from pinning(facts, api)
     latency = facts.get("link", "latency_us")

@@ -203,6 +203,23 @@ void calls_section(Bench& bench, Json& out) {
   out["free_64MiB_us"] = median(frees);
 }
 
+// Device time from one launch to the next, where the host is ahead: they wait behind sets of memory.
+double us_of_each(Bench& bench, CUfunction function, bool events_between) {
+  constexpr int launches = 400, sets = 40;
+  const DeviceMemory memory(bench.bulk);
+  const Event begin, between, end;
+  Arguments arguments;
+  for (int i = 0; i < sets; ++i) must_call(cuMemsetD8Async, memory, 0, bench.bulk, bench.stream);
+  begin.record(bench.stream);
+  for (int i = 0; i < launches; ++i) {
+    must_call(cuLaunchKernel, function, 1, 1, 1, 1, 1, 1, 0, bench.stream, arguments.get(), nullptr);
+    if (events_between) between.record(bench.stream);
+  }
+  end.record(bench.stream);
+  bench.stream.finish();
+  return end.microseconds_since(begin) / launches;
+}
+
 void kernel_section(Bench& bench, Json& out) {
   const Module module;
   const CUfunction nothing = module.nothing();
@@ -211,6 +228,8 @@ void kernel_section(Bench& bench, Json& out) {
   out["launch_us"] = bench.clock.median(
       2000, [&] { launch(nothing, 1, 1, 1, 1, 1, 1, 0, bench.stream, arguments.get(), nullptr); });
   bench.stream.finish();
+  const double bare = us_of_each(bench, nothing, false);
+  out["event_between_us"] = us_of_each(bench, nothing, true) - bare;
 }
 
 // Launches take a CUkernel for a CUfunction as well, and pooch asks the function's queries first: these must
