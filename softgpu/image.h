@@ -54,12 +54,30 @@ struct KernelEntry {
   std::uint32_t local_bytes = 0;  // of local memory for each thread
 };
 
+// A launch of device code that an image has no entry for.
+struct KernelLaunch {
+  const char* name;  // demangled
+  const void* const* params;
+  const std::uint32_t* param_sizes;
+  std::uint32_t param_count;
+  unsigned grid[3], block[3];
+};
+
+// Kernels whose names begin alike and whose accesses follow one rule.
+struct KernelFamily {
+  const char* prefix;  // of the demangled name, less what it returns
+  // Fills in touches and scalars, nothing else. False: this launch is not one that the rule is sure of.
+  bool (*footprint)(const KernelLaunch& launch, Footprint& out);
+};
+
 inline constexpr std::uint64_t image_magic = 0x3155504754464f53;  // "SOFTGPU1"
 
 struct Image {
   std::uint64_t magic = image_magic;
   std::uint32_t count;
   const KernelEntry* kernels;
+  std::uint32_t family_count = 0;
+  const KernelFamily* families = nullptr;
 };
 
 }  // namespace softgpu

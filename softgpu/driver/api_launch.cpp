@@ -100,23 +100,18 @@ std::uint64_t scalars(Machine& m, const Kernel& kernel, const Parameters& parame
   return hash.value();
 }
 
-Content content_of(Machine& m, const Kernel& kernel, const Parameters& parameters, Footprint& footprint) {
+Content content_of(Machine& m, const Kernel& kernel, const Parameters& parameters, bool known,
+                   Footprint& footprint) {
   Content content;
   if (m.compute()) return content;
-  content.kind = kernel.entry == nullptr ? Content::Kind::unknown : Content::Kind::kernel;
-  if (kernel.entry == nullptr) return content;
+  content.kind = known ? Content::Kind::kernel : Content::Kind::unknown;
+  if (!known) return content;
   Hash identity(kernel.name_hash);
   identity.add(footprint.scalars ? *footprint.scalars : scalars(m, kernel, parameters));
   content.identity = identity.value();
   content.tells = std::move(footprint.tells);
   content.hears = std::move(footprint.hears);
   return content;
-}
-
-std::uint64_t threads_of(const Grid& g) {
-  std::uint64_t threads = 1;
-  for (int i = 0; i < 3; ++i) threads *= std::uint64_t{g.grid[i]} * g.block[i];
-  return threads;
 }
 
 void note(const Call& call, const char* kernel, const Grid& g, Work& work) {
@@ -145,18 +140,21 @@ CUresult launch(const char* name, bool per_thread, CUfunction function, const Gr
   if (!m.overheads.load(call.lock, *kernel, stream->device)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (!stream->capture) m.scheduler.wait_for_room(call.lock, stream->device);
   Footprint footprint;
+  bool known = true;
   if (kernel->entry != nullptr) {
     kernel->entry->footprint(parameters->pointers.data(), footprint);
   } else {
-    device_code_footprint(m, *kernel, parameters->pointers.data(), threads_of(grid), footprint);
+    known = device_code_footprint(m, *kernel, parameters->pointers.data(), grid.grid, grid.block, footprint);
   }
   Work work = call.work();
   work.by.name = kernel->name;
   work.engine = Engine::compute;
   work.launch = !stream->capture;
   work.duration = m.cost.kernel(footprint.kind, footprint.flops, footprint.bytes);
-  m.statistics.indirect_touches += indirect(footprint.touches, parameters->bytes);
-  work.content = content_of(m, *kernel, *parameters, footprint);
+  // The others took theirs from the parameters.
+  if (kernel->entry != nullptr)
+    m.statistics.indirect_touches += indirect(footprint.touches, parameters->bytes);
+  work.content = content_of(m, *kernel, *parameters, known, footprint);
   work.touches = std::move(footprint.touches);
   if (m.compute()) {
     work.run = [run = kernel->entry->run, parameters] { run(parameters->pointers.data()); };

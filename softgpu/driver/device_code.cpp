@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "softgpu/driver/host_kernels.h"
+
 namespace softgpu {
 namespace {
 
@@ -32,10 +34,9 @@ void touch_word(AddressMap& addresses, std::uint64_t word, std::uint32_t param_b
   }
 }
 
-}  // namespace
-
-void device_code_footprint(Machine& machine, const Kernel& kernel, const void* const* params,
-                           std::uint64_t threads, Footprint& out) {
+// What the parameters alone tell.
+void touch_words(Machine& machine, const Kernel& kernel, const void* const* params, std::uint64_t threads,
+                 Footprint& out) {
   out.touches.push_back({0, 0, TouchKind::unknown});  // it may write what no check here sees
   for (std::size_t i = 0; i < kernel.params.size(); ++i) {
     const std::uint32_t bytes = kernel.params[i].bytes;
@@ -48,6 +49,37 @@ void device_code_footprint(Machine& machine, const Kernel& kernel, const void* c
       touch_word(machine.addresses, word, bytes, threads, out);
     }
   }
+}
+
+bool touch_by_family(Kernel& kernel, const void* const* params, const unsigned (&grid)[3],
+                     const unsigned (&block)[3], Footprint& out) {
+  if (!kernel.family_asked) {
+    kernel.family_asked = true;
+    kernel.demangled = demangled(kernel.name);
+    kernel.family = kernel_family(kernel.demangled);
+  }
+  if (kernel.family == nullptr) return false;
+  std::vector<std::uint32_t> sizes;
+  for (const KernelParam& param : kernel.params) sizes.push_back(param.bytes);
+  KernelLaunch launch{
+      kernel.demangled.c_str(), params, sizes.data(), static_cast<std::uint32_t>(sizes.size()), {}, {}};
+  std::copy_n(grid, 3, launch.grid);
+  std::copy_n(block, 3, launch.block);
+  Footprint known;
+  if (!kernel.family->footprint(launch, known) || !known.scalars) return false;
+  out.touches = std::move(known.touches);
+  out.scalars = known.scalars;
+  return true;
+}
+
+}  // namespace
+
+bool device_code_footprint(Machine& machine, Kernel& kernel, const void* const* params,
+                           const unsigned (&grid)[3], const unsigned (&block)[3], Footprint& out) {
+  std::uint64_t threads = 1;
+  for (int i = 0; i < 3; ++i) threads *= std::uint64_t{grid[i]} * block[i];
+  touch_words(machine, kernel, params, threads, out);
+  return touch_by_family(kernel, params, grid, block, out);
 }
 
 }  // namespace softgpu

@@ -6,14 +6,18 @@
 // that is there. Of parameters up to 64 bytes what they reach is checked for races, from the address to the
 // end of the allocation or mapping. Larger ones are tables and closures whose unused places hold anything,
 // memory long given back too: they only cost time.
+//
+// Where a family (softgpu/image.h) is sure of the launch, its touches take the place of these, at the same
+// time.
 #pragma once
 
 #include "softgpu/driver/machine.h"
 
 namespace softgpu {
 
-// `params[i]` points to parameter i; `threads`: of the whole grid.
-void device_code_footprint(Machine& machine, const Kernel& kernel, const void* const* params,
-                           std::uint64_t threads, Footprint& out);
+// `params[i]` points to parameter i.
+// True: a family told.
+bool device_code_footprint(Machine& machine, Kernel& kernel, const void* const* params,
+                           const unsigned (&grid)[3], const unsigned (&block)[3], Footprint& out);
 
 }  // namespace softgpu

@@ -1,10 +1,12 @@
 #include "softgpu/driver/host_kernels.h"
 
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 
@@ -14,7 +16,10 @@ namespace softgpu {
 namespace {
 
 namespace fs = std::filesystem;
-using HostKernels = std::map<std::string, const KernelEntry*>;
+struct HostKernels {
+  std::map<std::string, const KernelEntry*> entries;
+  std::vector<const KernelFamily*> families;
+};
 
 void add_all(const std::string& path, HostKernels& kernels) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -25,7 +30,8 @@ void add_all(const std::string& path, HostKernels& kernels) {
     return;
   }
   for (std::uint32_t i = 0; i < image->count; ++i)
-    kernels.emplace(image->kernels[i].name, &image->kernels[i]);
+    kernels.entries.emplace(image->kernels[i].name, &image->kernels[i]);
+  for (std::uint32_t i = 0; i < image->family_count; ++i) kernels.families.push_back(&image->families[i]);
 }
 
 HostKernels read_folder() {
@@ -39,18 +45,39 @@ HostKernels read_folder() {
   return kernels;
 }
 
+const HostKernels& host_kernels() {
+  static const auto& kernels = *new HostKernels(read_folder());  // outlives every user
+  return kernels;
+}
+
 }  // namespace
 
 const KernelEntry* host_kernel(const PtxEntry& entry) {
-  static const auto& kernels = *new HostKernels(read_folder());  // outlives every user
-  const auto found = kernels.find(entry.name);
-  if (found == kernels.end()) return nullptr;
+  const auto& entries = host_kernels().entries;
+  const auto found = entries.find(entry.name);
+  if (found == entries.end()) return nullptr;
   const KernelEntry& host = *found->second;
   return std::equal(entry.params.begin(), entry.params.end(), host.param_sizes,
                     host.param_sizes + host.param_count,
                     [](const KernelParam& param, std::uint32_t size) { return param.bytes == size; })
              ? &host
              : nullptr;
+}
+
+std::string demangled(const char* name) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  std::string result = status == 0 ? text : name;
+  std::free(text);
+  return result;
+}
+
+const KernelFamily* kernel_family(std::string_view name) {
+  constexpr std::string_view returns = "void ";
+  if (name.substr(0, returns.size()) == returns) name.remove_prefix(returns.size());
+  for (const KernelFamily* family : host_kernels().families)
+    if (name.substr(0, std::string_view(family->prefix).size()) == family->prefix) return family;
+  return nullptr;
 }
 
 }  // namespace softgpu

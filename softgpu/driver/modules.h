@@ -23,8 +23,12 @@ struct Kernel {
   struct Function {
     Kernel* kernel;
   };
-  const KernelEntry* entry;  // null for device code without a host function: it cannot be launched
-  const char* name;          // lives as long as the process
+  const KernelEntry* entry;  // null for device code without a host function
+  // Of device code: whose rule tells what it touches.
+  const KernelFamily* family = nullptr;
+  std::string demangled;
+  bool family_asked = false;  // at the first launch
+  const char* name;           // lives as long as the process
   std::uint64_t name_hash;
   Library* library;
   std::vector<KernelParam> params;

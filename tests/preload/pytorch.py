@@ -114,13 +114,35 @@ class PyTorch(unittest.TestCase):
         self.assertIn("torch.OutOfMemoryError", done.err)
         self.assertRegex(done.err, r"pooch: error: .*cannot leave the device.*what graphs use.*the cap is 120 MiB")
 
+    def known(self, *options, pooch=("--no-pooch",), env=None):
+        """A run of which the device knows what each kernel touches: what it prints tells where its content came from."""
+        done = self.program(*options, pooch=pooch, env=env)
+        self.assertEqual(done.device["tokens"]["unknown"], {})
+        self.assertNotIn("nan", done.out)
+        return done
+
     def test_resnet50_runs_in_core_by_either_api_of_cudnn(self):
-        kernels = []
         for env in (None, LEGACY):
-            done = self.program("resnet50.py", "--batch", 32, "--iterations", 2, env=env)
-            self.assertEqual(len(done.out.splitlines()), 2)
-            kernels.append(done.device["kernels"])
-        self.assertGreater(min(kernels), 2 * (53 * 3 + 53 * 2), "convolutions and batch norms alone")
+            first, again = (self.known("resnet50.py", "--batch", 32, "--iterations", 2, env=env) for _ in range(2))
+            self.assertEqual((len(first.out.splitlines()), first.out), (2, again.out))
+            self.assertGreater(first.device["kernels"], 2 * (53 * 3 + 53 * 2), "convolutions and batch norms alone")
+
+    def same_under_a_third(self, *options, env=None):
+        """What the program prints under a third of its need is what it prints without pooch."""
+        need = self.known(*options, "--iterations", 2, pooch=(), env=env).summary["need_bytes"]
+        in_core = self.known(*options, "--iterations", 10, env=env)
+        done = self.known(*options, "--iterations", 10, pooch=("--memory", f"{need // 3}"), env=(env or {}) | {
+            "POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_VERIFY": "all"})
+        self.assertEqual(done.out, in_core.out)
+        self.assertLessEqual(done.device["peak_bytes"], need // 3)
+        self.assertEqual(done.summary["mismatches"], 0)
+        return done.summary
+
+    def test_resnet50_under_a_third_of_its_need_computes_from_the_same_content(self):
+        # From PyTorch's own allocator its operations do not repeat themselves, and nothing is made again.
+        asynchronous, _ = (self.same_under_a_third("resnet50.py", "--batch", 32, env=env) for env in ALLOCATORS)
+        self.assertGreater(asynchronous["replays"], 100)
+        self.assertGreater(asynchronous["verified"], 100)
 
     def test_resnet50_of_batch_640_trains_under_16_gib(self):
         done = self.program("resnet50.py", "--batch", 640, "--iterations", 4, pooch=("--memory", "16GiB"))

@@ -1,0 +1,184 @@
+// Kernels that apply a functor to each element: native/cuda/CUDALoops.cuh, native/cuda/Loops.cuh and
+// native/cuda/RangeFactories.cu.
+#include <array>
+
+#include "softgpu/kernels/pytorch/rule.h"
+
+namespace softgpu::pytorch {
+namespace {
+
+// What a functor takes and what is in it.
+struct Functor {
+  std::vector<std::uint32_t> operands;  // bytes of an element: of the result first
+  std::uint32_t bytes;                  // of the functor itself
+  std::uint32_t scalars, scalar_bytes;  // where in it they are
+};
+
+constexpr std::uint32_t empty = 1;  // bytes of a class without members
+
+// What nvcc makes of a lambda with captures ends in a word that nobody sets.
+constexpr std::uint32_t closure_bytes(std::uint64_t captures) {
+  return static_cast<std::uint32_t>((captures + 7) / 8 * 8 + 8);
+}
+
+bool begins(std::string_view text, std::string_view with) {
+  return text.substr(0, with.size()) == with;
+}
+
+// The type T of a lambda that takes nothing but T, so many: "…::{lambda(T, T)#1}".
+std::uint32_t lambda_takes(std::string_view text, std::size_t arguments) {
+  constexpr std::string_view word = "{lambda(", end = ")#1}";
+  const std::size_t at = text.rfind(word);
+  if (at == std::string_view::npos || text.size() < at + word.size() + end.size()) return 0;
+  std::string_view list = text.substr(at + word.size());
+  if (list.substr(list.size() - end.size()) != end) return 0;
+  list.remove_suffix(end.size());
+  const std::string_view type = list.substr(0, list.find(','));
+  std::size_t found = 0;
+  while (begins(list, type)) {
+    ++found;
+    list.remove_prefix(type.size());
+    if (!begins(list, ", ")) break;
+    list.remove_prefix(2);
+  }
+  return list.empty() && found == arguments ? bytes_of(type) : 0;
+}
+
+// Functors that take two numbers; `members`: bytes of theirs, 0 where they have none.
+std::optional<std::uint32_t> members_of_pair(std::string_view functor, std::uint32_t element) {
+  if (begins(functor, "at::native::binary_internal::MulFunctor<")) return 0;
+  // native/cuda/ActivationThresholdKernel.cu: the threshold and the value
+  if (begins(functor, "at::native::(anonymous namespace)::threshold_kernel_impl<float>(")) return 2 * element;
+  return std::nullopt;
+}
+
+std::optional<Functor> of_two(std::string_view text, const std::vector<std::string_view>& arguments) {
+  if (arguments.size() != 4) return std::nullopt;
+  const std::uint32_t a = bytes_of(arguments[0]), b = bytes_of(arguments[1]), result = bytes_of(arguments[2]);
+  const auto members = members_of_pair(arguments[3], a);
+  if (a == 0 || b == 0 || result == 0 || !members) return std::nullopt;
+  if (begins(text, "at::native::BinaryFunctor<"))
+    return Functor{{result, a, b}, *members == 0 ? empty : closure_bytes(*members), 0, *members};
+  // The number that stays is held behind the functor, in the type that it computes in.
+  if (*members != 0) return std::nullopt;
+  const bool second = begins(text, "at::native::BUnaryFunctor<");
+  const std::uint32_t held = bytes_to_compute(second ? arguments[1] : arguments[0]);
+  return Functor{{result, second ? a : b}, 2 * held, held, held};
+}
+
+std::optional<Functor> of_template(std::string_view text) {
+  const auto arguments = template_arguments(text);
+  const std::string_view name = template_name(text);
+  if (name == "at::native::BinaryFunctor" || name == "at::native::BUnaryFunctor" ||
+      name == "at::native::AUnaryFunctor")
+    return of_two(text, arguments);
+  if (arguments.size() != 1) return std::nullopt;
+  const std::uint32_t bytes = bytes_of(arguments[0]), computed = bytes_to_compute(arguments[0]);
+  if (bytes == 0) return std::nullopt;
+  if (name == "at::native::FillFunctor") return Functor{{bytes}, bytes, 0, bytes};
+  if (name == "at::native::CUDAFunctor_add") return Functor{{bytes, bytes, bytes}, computed, 0, computed};
+  if (name == "at::native::CUDAFunctorOnSelf_add")
+    return Functor{{bytes, bytes}, 2 * computed, 0, 2 * computed};
+  return std::nullopt;
+}
+
+std::optional<Functor> functor_of(std::string_view text) {
+  if (const auto known = of_template(text)) return known;
+  const std::uint32_t one = lambda_takes(text, 1), two = lambda_takes(text, 2);
+  if (one != 0 && (begins(text, "at::native::direct_copy_kernel_cuda(") ||
+                   begins(text, "at::native::GeluCUDAKernelImpl(")))
+    return Functor{{one, one}, empty, 0, 0};
+  if (two != 0 && begins(text, "at::native::GeluBackwardCUDAKernelImpl("))
+    return Functor{{two, two, two}, empty, 0, 0};
+  // native/cuda/TensorCompare.cu: both limits, and which of them hold
+  if (one == 4 && begins(text, "at::native::(anonymous namespace)::launch_clamp_scalar("))
+    return Functor{{one, one}, closure_bytes(12), 0, 12};
+  return std::nullopt;
+}
+
+void hash_functor(Hash& hash, const Functor& functor, const void* at) {
+  hash.add_bytes(static_cast<const char*>(at) + functor.scalars, functor.scalar_bytes);
+}
+
+// The lambda in gpu_kernel_impl_nocast: the offsets, the operands' addresses, the functor.
+template <int operands>
+bool strided(const KernelLaunch& launch, const Functor& functor, Footprint& out) {
+  struct Closure {
+    Offsets<operands> offsets;
+    std::uint64_t addresses[operands];
+  };
+  if (!sizes_are(launch, {4, closure_bytes(sizeof(Closure) + functor.bytes)})) return false;
+  const auto closure = parameter<Closure>(launch, 1);
+  if (!closure.offsets.well() || closure.offsets.elements() != parameter<std::uint32_t>(launch, 0))
+    return false;
+  for (int i = 0; i < operands; ++i) {
+    if (!touch_strided(out, closure.addresses[i], closure.offsets.of(i),
+                       functor.operands[static_cast<std::size_t>(i)],
+                       i == 0 ? TouchKind::write : TouchKind::read))
+      return false;
+  }
+  Hash hash;
+  closure.offsets.add_to(hash);
+  hash_functor(hash, functor, static_cast<const char*>(launch.params[1]) + sizeof(Closure));
+  out.scalars = hash.value();
+  return true;
+}
+
+}  // namespace
+
+// (int elements, functor, std::array<char*, operands>)
+bool vectorized_elementwise(const KernelLaunch& launch, Footprint& out) {
+  const auto arguments = template_arguments(launch.name);
+  if (arguments.size() != 3) return false;
+  const auto functor = functor_of(arguments[1]);
+  if (!functor) return false;
+  const auto operands = static_cast<std::uint32_t>(functor->operands.size());
+  if (!sizes_are(launch, {4, functor->bytes, 8 * operands})) return false;
+  const auto elements = parameter<std::uint32_t>(launch, 0);
+  for (std::uint32_t i = 0; i < operands; ++i) {
+    std::uint64_t address;
+    std::memcpy(&address, static_cast<const char*>(launch.params[2]) + 8 * i, sizeof address);
+    touch(out, address, std::uint64_t{elements} * functor->operands[i],
+          i == 0 ? TouchKind::write : TouchKind::read);
+  }
+  Hash hash(elements);
+  hash_functor(hash, *functor, launch.params[1]);
+  out.scalars = hash.value();
+  return true;
+}
+
+// (int elements, the lambda of gpu_kernel_impl_nocast<functor>)
+bool strided_elementwise(const KernelLaunch& launch, Footprint& out) {
+  const auto arguments = template_arguments(launch.name);
+  constexpr std::string_view maker = "at::native::gpu_kernel_impl_nocast<";
+  if (arguments.size() != 3 || !begins(arguments[2], maker)) return false;
+  const auto of_maker = template_arguments(arguments[2]);
+  const auto functor = of_maker.size() == 1 ? functor_of(of_maker[0]) : std::nullopt;
+  if (!functor) return false;
+  switch (functor->operands.size()) {
+    case 1:
+      return strided<1>(launch, *functor, out);
+    case 2:
+      return strided<2>(launch, *functor, out);
+    case 3:
+      return strided<3>(launch, *functor, out);
+    default:
+      return false;
+  }
+}
+
+// (int elements, functor, result*), of arange for 64-bit numbers: where it starts and its step
+bool indexed_elementwise(const KernelLaunch& launch, Footprint& out) {
+  constexpr std::string_view arange =
+      "at::native::arange_cuda_out(c10::Scalar const&, c10::Scalar const&, c10::Scalar const&, "
+      "at::Tensor&)::{lambda()#1}::operator()() const::{lambda()#4}::operator()() const::{lambda(long)#1}";
+  const auto arguments = template_arguments(launch.name);
+  if (arguments.size() != 2 || arguments[1] != arange || !sizes_are(launch, {4, closure_bytes(16), 8}))
+    return false;
+  const auto elements = parameter<std::uint32_t>(launch, 0);
+  touch(out, parameter<std::uint64_t>(launch, 2), std::uint64_t{elements} * 8, TouchKind::write);
+  out.scalars = Hash(elements).add_bytes(launch.params[1], 16).value();
+  return true;
+}
+
+}  // namespace softgpu::pytorch

@@ -1,0 +1,28 @@
+// Families of PyTorch's kernels.
+#include <iterator>
+
+#include "softgpu/kernels/pytorch/rule.h"
+
+namespace {
+
+using namespace softgpu::pytorch;
+
+#define ANONYMOUS "at::native::(anonymous namespace)::"
+constexpr softgpu::KernelFamily families[] = {
+    {"at::native::vectorized_elementwise_kernel<", &vectorized_elementwise},
+    {"at::native::elementwise_kernel<", &strided_elementwise},
+    {"(anonymous namespace)::elementwise_kernel_with_index<", &indexed_elementwise},
+    {ANONYMOUS "multi_tensor_apply_kernel<", &foreach},
+    {"at::native::reduce_kernel<", &reduce},
+    {"(anonymous namespace)::softmax_warp_forward<", &softmax_forward},
+    {"(anonymous namespace)::softmax_warp_backward<", &softmax_backward},
+    {ANONYMOUS "max_pool_forward_nchw<", &max_pool_forward},
+    {ANONYMOUS "max_pool_backward_nchw<", &max_pool_backward},
+    {ANONYMOUS "nll_loss_forward_reduce_cuda_kernel_2d<", &nll_loss_forward},
+    {ANONYMOUS "nll_loss_backward_reduce_cuda_kernel_2d<", &nll_loss_backward},
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) constexpr softgpu::Image softgpu_image{
+    softgpu::image_magic, 0, nullptr, std::size(families), families};

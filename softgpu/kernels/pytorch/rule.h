@@ -1,0 +1,95 @@
+// What the rules for PyTorch's kernels share. Layouts are those of PyTorch 2.11; each names its source below
+// aten/src/ATen. A rule that meets anything else declines.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "softgpu/hash.h"
+#include "softgpu/image.h"
+
+namespace softgpu::pytorch {
+
+// Parameter i; its size was checked.
+template <class T>
+T parameter(const KernelLaunch& launch, std::uint32_t i) {
+  T value;
+  std::memcpy(&value, launch.params[i], sizeof value);
+  return value;
+}
+bool sizes_are(const KernelLaunch& launch, std::initializer_list<std::uint32_t> sizes);
+
+// "a", "b<c, d>" of "f<a, b<c, d> >(…)".
+std::vector<std::string_view> template_arguments(std::string_view name);
+// The text up to the template's arguments: "f".
+std::string_view template_name(std::string_view name);
+// Bytes of a type of C++ by its name, 0: not known. And of the type that PyTorch computes it in
+// (OpMathType.h).
+std::uint32_t bytes_of(std::string_view type);
+std::uint32_t bytes_to_compute(std::string_view type);
+// A template's argument that is a small number.
+std::optional<std::uint32_t> number(std::string_view text);
+
+inline void touch(Footprint& out, std::uint64_t address, std::uint64_t bytes, TouchKind kind) {
+  if (bytes > 0) out.touches.push_back({address, bytes, kind});
+}
+
+struct Dimension {
+  std::uint64_t size, stride;  // in bytes
+};
+// Elements of so many bytes at all combinations of the dimensions' places. False: they lie over one another,
+// or are in more than 65,536 pieces.
+bool touch_strided(Footprint& out, std::uint64_t address, std::vector<Dimension> dimensions,
+                   std::uint64_t bytes, TouchKind kind);
+
+// cuda/detail/OffsetCalculator.cuh, OffsetCalculator<operands, uint32_t>
+template <int operands>
+struct Offsets {
+  static constexpr int most = 25;
+  std::int32_t dimensions;
+  struct {
+    std::uint32_t divisor, magic, shift;  // cuda/detail/IntegerDivider.cuh
+  } sizes[most];
+  std::uint32_t strides[most][operands];
+
+  bool well() const {
+    if (dimensions < 0 || dimensions > most) return false;
+    for (int i = 0; i < dimensions; ++i)
+      for (const std::uint32_t stride : strides[i])
+        if (stride > INT32_MAX) return false;
+    return true;
+  }
+  std::uint64_t elements() const {
+    std::uint64_t product = 1;
+    for (int i = 0; i < dimensions; ++i) product *= sizes[i].divisor;
+    return product;
+  }
+  std::vector<Dimension> of(int operand) const {
+    std::vector<Dimension> all;
+    for (int i = 0; i < dimensions; ++i) all.push_back({sizes[i].divisor, strides[i][operand]});
+    return all;
+  }
+  void add_to(Hash& hash) const {
+    hash.add(static_cast<std::uint64_t>(dimensions));
+    for (int i = 0; i < dimensions; ++i) {
+      hash.add(sizes[i].divisor);
+      for (const std::uint32_t stride : strides[i]) hash.add(stride);
+    }
+  }
+};
+static_assert(sizeof(Offsets<1>) == 404 && sizeof(Offsets<2>) == 504 && sizeof(Offsets<3>) == 604);
+
+using Rule = bool(const KernelLaunch& launch, Footprint& out);
+// elementwise.cpp
+Rule vectorized_elementwise, strided_elementwise, indexed_elementwise;
+// foreach.cpp, reduce.cpp
+Rule foreach, reduce;
+// layers.cpp
+Rule softmax_forward, softmax_backward, max_pool_forward, max_pool_backward, nll_loss_forward,
+    nll_loss_backward;
+
+}  // namespace softgpu::pytorch

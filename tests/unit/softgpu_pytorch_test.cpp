@@ -1,0 +1,266 @@
+// What the software GPU says PyTorch's kernels touch, from parameters as PyTorch lays them out.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "softgpu/image.h"
+
+namespace softgpu {
+
+bool operator==(const Touch& a, const Touch& b) {
+  return std::tie(a.address, a.bytes, a.kind) == std::tie(b.address, b.bytes, b.kind);
+}
+void PrintTo(const Touch& touch, std::ostream* out) {
+  *out << std::hex << touch.address << std::dec << " +" << touch.bytes << " " << static_cast<int>(touch.kind);
+}
+
+namespace {
+
+using Touches = std::vector<Touch>;
+using Address = std::uint64_t;
+constexpr Address a = 0x7f0000000000, b = 0x7f0000200000, c = 0x7f0000400000, d = 0x7f0000600000;
+constexpr auto read = TouchKind::read, write = TouchKind::write;
+#define ANONYMOUS "at::native::(anonymous namespace)::"
+
+const Image& image() {
+  static void* const library = dlopen(std::getenv("PYTORCH_KERNELS"), RTLD_NOW);
+  static const auto* const image =
+      library == nullptr ? nullptr : static_cast<const Image*>(dlsym(library, "softgpu_image"));
+  if (image == nullptr) {
+    ADD_FAILURE() << dlerror();
+    std::abort();
+  }
+  return *image;
+}
+
+// A kernel with its parameters' bytes.
+struct Kernel {
+  std::string name;  // as demangled
+  std::vector<std::vector<std::byte>> params;
+  std::array<unsigned, 3> grid{1, 1, 1}, block{1, 1, 1};
+
+  template <class... T>
+  explicit Kernel(std::string called, const T&... values) : name(std::move(called)) {
+    (add(values), ...);
+  }
+  template <class T>
+  void add(const T& value) {
+    params.emplace_back(sizeof value);
+    std::memcpy(params.back().data(), &value, sizeof value);
+  }
+  template <class T>
+  void put(std::size_t param, std::size_t offset, const T& value) {
+    std::memcpy(params[param].data() + offset, &value, sizeof value);
+  }
+
+  // Not known: no touches, no scalars.
+  Footprint footprint() const {
+    std::vector<const void*> pointers;
+    std::vector<std::uint32_t> sizes;
+    for (const auto& param : params) {
+      pointers.push_back(param.data());
+      sizes.push_back(static_cast<std::uint32_t>(param.size()));
+    }
+    const std::string full = "void " + name;
+    const KernelLaunch launch{full.c_str(),
+                              pointers.data(),
+                              sizes.data(),
+                              static_cast<std::uint32_t>(sizes.size()),
+                              {grid[0], grid[1], grid[2]},
+                              {block[0], block[1], block[2]}};
+    for (std::uint32_t i = 0; i < image().family_count; ++i) {
+      const KernelFamily& family = image().families[i];
+      Footprint known;
+      if (name.rfind(family.prefix, 0) == 0) return family.footprint(launch, known) ? known : Footprint();
+    }
+    return {};
+  }
+  Touches touches() const { return footprint().touches; }
+  std::uint64_t scalars() const { return footprint().scalars.value_or(0); }
+};
+
+std::string vectorized(const std::string& functor, int operands) {
+  return "at::native::vectorized_elementwise_kernel<4, " + functor + ", std::array<char*, " +
+         std::to_string(operands) + "ul> >(int, " + functor + ", std::array<char*, " +
+         std::to_string(operands) + "ul>)";
+}
+
+TEST(SoftgpuPytorch, AVectorizedKernelWritesTheFirstOperandAndReadsTheOthers) {
+  const Kernel add(vectorized("at::native::CUDAFunctor_add<float>", 3), 1000, 1.0F, std::array{a, b, c});
+  EXPECT_EQ(add.touches(), (Touches{{a, 4000, write}, {b, 4000, read}, {c, 4000, read}}));
+  const Kernel fill(vectorized("at::native::FillFunctor<unsigned char>", 1), 1000, '\0', std::array{a});
+  EXPECT_EQ(fill.touches(), (Touches{{a, 1000, write}}));
+}
+
+TEST(SoftgpuPytorch, AFunctorsNumbersAreScalarsAndWhatIsLeftBehindThemIsNot) {
+  const std::string clamp = vectorized(
+      ANONYMOUS
+      "launch_clamp_scalar(at::TensorIteratorBase&, c10::Scalar, c10::Scalar, "
+      "at::native::detail::ClampLimits)::{lambda()#1}::operator()() const::{lambda()#7}::operator()() "
+      "const::{lambda(float)#1}",
+      2);
+  Kernel one(clamp, 8, std::array<float, 6>{0, 6}, std::array{a, b});
+  const std::uint64_t scalars = one.scalars();
+  ASSERT_NE(scalars, 0U);
+  one.put(1, 16, 0xDEADBEEFCAFE);
+  EXPECT_EQ(one.scalars(), scalars);
+  one.put(1, 4, 7.0F);
+  EXPECT_NE(one.scalars(), scalars);
+}
+
+TEST(SoftgpuPytorch, WhatIsNotKnownForSureIsDeclined) {
+  EXPECT_FALSE(
+      Kernel(vectorized("at::native::SomeFunctor<float>", 3), 8, 1.0F, std::array{a, b, c}).scalars());
+  EXPECT_FALSE(
+      Kernel(vectorized("at::native::CUDAFunctor_add<float>", 3), 8, 1.0, std::array{a, b, c}).scalars())
+      << "a larger functor";
+  EXPECT_FALSE(
+      Kernel(vectorized("at::native::CUDAFunctor_add<Odd>", 3), 8, 1.0F, std::array{a, b, c}).scalars());
+}
+
+std::string strided(const std::string& functor) {
+  return "at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<" + functor +
+         ">(at::TensorIteratorBase&, " + functor + " const&)::{lambda(int)#1}>(int, more)";
+}
+
+// Sizes, and the strides of two operands in bytes.
+void put_offsets(Kernel& kernel, std::size_t param, std::size_t at,
+                 const std::vector<std::array<std::uint32_t, 3>>& dimensions, std::size_t operands) {
+  kernel.put(param, at, static_cast<std::uint32_t>(dimensions.size()));
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    kernel.put(param, at + 4 + 12 * i, dimensions[i][0]);
+    for (std::size_t operand = 0; operand < operands; ++operand)
+      kernel.put(param, at + 304 + 4 * (operands * i + operand), dimensions[i][1 + operand]);
+  }
+}
+
+TEST(SoftgpuPytorch, AStridedKernelTouchesThePiecesOfEachOperand) {
+  const std::string copy =
+      "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() "
+      "const::{lambda()#7}::operator()() const::{lambda(float)#1}";
+  Kernel kernel(strided(copy), 32, std::array<std::byte, 536>{});
+  put_offsets(kernel, 1, 0, {{8, 4, 4}, {4, 32, 100}}, 2);  // 4 rows of 8; those that are read lie apart
+  kernel.put(1, 504, a);
+  kernel.put(1, 512, b);
+  EXPECT_EQ(
+      kernel.touches(),
+      (Touches{
+          {a, 128, write}, {b, 32, read}, {b + 100, 32, read}, {b + 200, 32, read}, {b + 300, 32, read}}));
+  const std::uint64_t scalars = kernel.scalars();
+  kernel.put(1, 28, 123);  // a size that is not used
+  EXPECT_EQ(kernel.scalars(), scalars);
+  kernel.put(1, 312, 0);  // all rows are one
+  EXPECT_TRUE(kernel.touches().empty()) << "the rows that are written lie over one another";
+}
+
+TEST(SoftgpuPytorch, ANumberHeldBesideAFunctorIsAScalar) {
+  Kernel kernel(strided("at::native::BUnaryFunctor<float, float, float, "
+                        "at::native::binary_internal::MulFunctor<float> >"),
+                8, std::array<std::byte, 536>{});
+  put_offsets(kernel, 1, 0, {{8, 4, 0}}, 2);
+  kernel.put(1, 504, a);
+  kernel.put(1, 512, b);
+  EXPECT_EQ(kernel.touches(), (Touches{{a, 32, write}, {b, 4, read}})) << "one number for all";
+  const std::uint64_t scalars = kernel.scalars();
+  kernel.put(1, 520, 99);
+  EXPECT_EQ(kernel.scalars(), scalars);
+  kernel.put(1, 524, 0.5F);
+  EXPECT_NE(kernel.scalars(), scalars);
+}
+
+TEST(SoftgpuPytorch, AListOfTensorsIsTouchedChunkByChunk) {
+  // Two lists; tensor 0 has a chunk and a half, of tensor 1 there is the second chunk alone.
+  Kernel kernel(ANONYMOUS "multi_tensor_apply_kernel<" ANONYMOUS "TensorListMetadata<2>, " ANONYMOUS
+                          "BinaryOpListAlphaFunctor<float, 2, 2, 0>, std::plus<float>, float>(more)",
+                std::array<std::byte, 3144>{}, '\1', '\2', 0.1F);
+  const std::size_t elements = 2 * 64 * 8, tensors = elements + 64 * 8, chunks = tensors + 320;
+  kernel.grid[0] = 3;
+  kernel.put(0, 0, std::array{a, b});
+  kernel.put(0, 64 * 8, std::array{c, d});
+  kernel.put(0, elements, std::array{std::uint64_t{65536 + 32768}, std::uint64_t{3 * 65536}});
+  kernel.put(0, tensors, std::array<std::uint8_t, 4>{0, 0, 1, 77});
+  kernel.put(0, chunks, std::array{0, 1, 1, 5});
+  constexpr std::uint64_t chunk = 4 * 65536;
+  EXPECT_EQ(kernel.touches(), (Touches{{a, chunk * 3 / 2, read},
+                                       {c, chunk * 3 / 2, read},
+                                       {a, chunk * 3 / 2, write},
+                                       {b + chunk, chunk, read},
+                                       {d + chunk, chunk, read},
+                                       {b + chunk, chunk, write}}));
+  const std::uint64_t scalars = kernel.scalars();
+  kernel.put(0, tensors + 3, std::uint8_t{50});  // of a block that is not launched
+  kernel.put(0, 16, Address{0x7fff});
+  kernel.put(1, 0, '\7');  // functors without members
+  EXPECT_EQ(kernel.scalars(), scalars);
+  kernel.put(3, 0, 0.2F);
+  EXPECT_NE(kernel.scalars(), scalars);
+}
+
+TEST(SoftgpuPytorch, AReductionReadsItsInputsAndWritesItsOutputsAndWhatBlocksShare) {
+  Kernel kernel(
+      "at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float, "
+      "float, float>, unsigned int, float, 4, 4> >(more)",
+      std::array<std::byte, 1048>{});
+  kernel.grid = {3, 2, 1};
+  const std::size_t config = 8, input = config + 64, output = input + 404, pointers = output + 504 + 4;
+  kernel.put(0, config,
+             std::array{4, 100, 3, 1, 1, 2, 1, 0, 50});  // 100 numbers to each of 3, by 2 blocks each
+  put_offsets(kernel, 0, input, {{100, 4}}, 1);
+  put_offsets(kernel, 0, output, {{3, 4, 400}}, 2);
+  kernel.put(0, pointers, std::array{a, b, Address{0}, Address{0}, c, d});
+  kernel.put(0, pointers + 57, true);  // the result is the last
+  kernel.put(0, pointers + 60, 1);
+  EXPECT_EQ(kernel.touches(),
+            (Touches{{a, 1200, read}, {b, 12, write}, {c, 24, write}, {d, 12, TouchKind::update}}));
+  kernel.put(0, pointers + 56, true);  // it adds to what is there
+  EXPECT_EQ(kernel.touches()[1], (Touch{b, 12, TouchKind::read_write}));
+  kernel.put(0, pointers + 24, d);  // sums elsewhere
+  EXPECT_TRUE(kernel.touches().empty());
+}
+
+TEST(SoftgpuPytorch, ASoftmaxTouchesItsRows) {
+  const Kernel forward(
+      "(anonymous namespace)::softmax_warp_forward<float, float, float, 10, true, false>(more)", a, b, 32,
+      1000, 1000, Address{0}, -1, false);
+  EXPECT_EQ(forward.touches(), (Touches{{b, 128000, read}, {a, 128000, write}}));
+  const Kernel backward(
+      "(anonymous namespace)::softmax_warp_backward<float, float, float, 10, true, false>(more)", a, b, c, 32,
+      1000, 1000, Address{0});
+  EXPECT_EQ(backward.touches(), (Touches{{b, 128000, read}, {c, 128000, read}, {a, 128000, write}}));
+}
+
+TEST(SoftgpuPytorch, AMaxPoolTouchesAllWhereItsWindowsCoverAll) {
+  using Long = std::int64_t;
+  const std::string name = ANONYMOUS "max_pool_forward_nchw<float, int>(more)";
+  const Kernel forward(name, 2 * 3 * 4 * 4, b, Long{3}, Long{8}, Long{8}, 4, 4, 3, 3, 2, 2, 1, 1, 1, 1, a, c);
+  EXPECT_EQ(forward.touches(), (Touches{{b, 2 * 3 * 64 * 4, read}, {a, 384, write}, {c, 768, write}}));
+  const Kernel gaps(name, 2 * 3 * 4 * 4, b, Long{3}, Long{8}, Long{8}, 4, 4, 1, 1, 2, 2, 0, 0, 1, 1, a, c);
+  EXPECT_TRUE(gaps.touches().empty());
+  const Kernel backward(ANONYMOUS "max_pool_backward_nchw<float, float, int>(more)", b, c, 2, 3, 8, 8, 4, 4,
+                        3, 3, 2, 2, 1, 1, 1, 1, a);
+  EXPECT_EQ(backward.touches(), (Touches{{b, 384, read}, {c, 768, read}, {a, 2 * 3 * 64 * 4, write}}));
+}
+
+TEST(SoftgpuPytorch, ALossReadsItsWeightsOnlyWhereThereAreAny) {
+  using Long = std::int64_t;
+  const auto forward = [](Address weights) {
+    return Kernel(ANONYMOUS "nll_loss_forward_reduce_cuda_kernel_2d<float, float, long>(more)", a, a + 512, b,
+                  c, weights, true, Long{32}, Long{1000}, Long{1000}, Long{-100})
+        .touches();
+  };
+  EXPECT_EQ(forward(0), (Touches{{b, 128000, read}, {c, 256, read}, {a, 4, write}, {a + 512, 4, write}}));
+  EXPECT_EQ(forward(d)[2], (Touch{d, 4000, read}));
+  const Kernel backward(ANONYMOUS "nll_loss_backward_reduce_cuda_kernel_2d<float, long>(more)", a, b, c,
+                        Address{0}, d, true, 32, 1000, Long{1000}, Long{-100});
+  EXPECT_EQ(backward.touches(),
+            (Touches{{b, 4, read}, {c, 256, read}, {d, 4, read}, {a, 128000, TouchKind::read_write}}));
+}
+
+}  // namespace
+}  // namespace softgpu
