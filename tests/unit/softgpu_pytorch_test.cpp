@@ -262,5 +262,61 @@ TEST(SoftgpuPytorch, ALossReadsItsWeightsOnlyWhereThereAreAny) {
             (Touches{{b, 4, read}, {c, 256, read}, {d, 4, read}, {a, 128000, TouchKind::read_write}}));
 }
 
+Kernel rows(Kernel kernel, unsigned count) {
+  kernel.grid[0] = count;
+  return kernel;
+}
+
+TEST(SoftgpuPytorch, ALayerNormHasABlockForEachRow) {
+  const auto forward = [](const std::string& rms, Address gamma) {
+    return rows(Kernel(ANONYMOUS "vectorized_layer_norm_kernel<float, float, " + rms + ">(more)", 768, 1e-5F,
+                       b, gamma, c + 3072, d, d + 512, a),
+                100)
+        .touches();
+  };
+  EXPECT_EQ(forward("false", c), (Touches{{b, 307200, read},
+                                          {c, 3072, read},
+                                          {c + 3072, 3072, read},
+                                          {d, 400, write},
+                                          {d + 512, 400, write},
+                                          {a, 307200, write}}));
+  EXPECT_EQ(forward("false", 0).size(), 5U);
+  EXPECT_TRUE(forward("true", c).empty()) << "another norm";
+  const Kernel backward(ANONYMOUS "layer_norm_grad_input_kernel_vectorized<float, float, false>(more)", b, c,
+                        d, d + 512, Address{0}, a, 768);
+  EXPECT_EQ(
+      rows(backward, 100).touches(),
+      (Touches{
+          {b, 307200, read}, {c, 307200, read}, {d, 400, read}, {d + 512, 400, read}, {a, 307200, write}}));
+  const Kernel weights(
+      ANONYMOUS "GammaBetaBackwardCUDAKernelTemplate<float, float, 32u, 32u, 256u, false, true, false>(more)",
+      std::int64_t{100}, std::int64_t{768}, b, c, d, d + 512, a, a + 3072);
+  EXPECT_EQ(rows(weights, 24).touches(), (Touches{{b, 307200, read},
+                                                  {c, 307200, read},
+                                                  {d, 400, read},
+                                                  {d + 512, 400, read},
+                                                  {a, 3072, write},
+                                                  {a + 3072, 3072, write}}));
+}
+
+TEST(SoftgpuPytorch, ALongSoftmaxHasABlockForEachRow) {
+  const Kernel forward(ANONYMOUS "cunn_SoftMaxForward<4, float, float, float, " ANONYMOUS
+                                 "LogSoftMaxForwardEpilogue>(more)",
+                       a, b, 50304);
+  EXPECT_EQ(rows(forward, 10).touches(), (Touches{{b, 2012160, read}, {a, 2012160, write}}));
+  const Kernel backward(ANONYMOUS "cunn_SoftMaxBackward<4, float, float, float, " ANONYMOUS
+                                  "LogSoftMaxBackwardEpilogue>(more)",
+                        a, b, c, std::int64_t{50304});
+  EXPECT_EQ(rows(backward, 10).touches(),
+            (Touches{{b, 2012160, read}, {c, 2012160, read}, {a, 2012160, write}}));
+}
+
+TEST(SoftgpuPytorch, GatheringRowsMayReadAnyOfTheTable) {
+  using Long = std::int64_t;
+  const Kernel gather("at::native::vectorized_gather_kernel<16, long>(more)", a, b, c, 64, Long{3072},
+                      Long{1000}, Long{3072}, Long{3072}, false);
+  EXPECT_EQ(rows(gather, 64).touches(), (Touches{{c, 512, read}, {b, 3072000, read}, {a, 196608, write}}));
+}
+
 }  // namespace
 }  // namespace softgpu

@@ -20,6 +20,12 @@ constexpr softgpu::KernelFamily families[] = {
     {ANONYMOUS "max_pool_backward_nchw<", &max_pool_backward},
     {ANONYMOUS "nll_loss_forward_reduce_cuda_kernel_2d<", &nll_loss_forward},
     {ANONYMOUS "nll_loss_backward_reduce_cuda_kernel_2d<", &nll_loss_backward},
+    {ANONYMOUS "vectorized_layer_norm_kernel<", &layer_norm_forward},
+    {ANONYMOUS "layer_norm_grad_input_kernel_vectorized<", &layer_norm_backward},
+    {ANONYMOUS "GammaBetaBackwardCUDAKernelTemplate<", &layer_norm_weights},
+    {ANONYMOUS "cunn_SoftMaxForward<", &long_softmax_forward},
+    {ANONYMOUS "cunn_SoftMaxBackward<", &long_softmax_backward},
+    {"at::native::vectorized_gather_kernel<", &gather_rows},
 };
 
 }  // namespace

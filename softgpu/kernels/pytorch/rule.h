@@ -91,5 +91,8 @@ Rule foreach, reduce;
 // layers.cpp
 Rule softmax_forward, softmax_backward, max_pool_forward, max_pool_backward, nll_loss_forward,
     nll_loss_backward;
+// rows.cpp
+Rule layer_norm_forward, layer_norm_backward, layer_norm_weights, long_softmax_forward, long_softmax_backward,
+    gather_rows;
 
 }  // namespace softgpu::pytorch
