@@ -247,7 +247,7 @@ void Provenance::deliver_to_host(const CopyPart& part, const std::vector<Run>& r
 }
 
 void Provenance::make(const Origin& origin, std::byte* to, std::uint64_t bytes) const {
-  if (origin.token == nobody) {
+  if (origin.token == nobody || !unknown_.empty()) {
     std::memset(to, 0xFF, bytes);
     return;
   }
@@ -264,7 +264,9 @@ void Provenance::make(const Origin& origin, std::byte* to, std::uint64_t bytes) 
 
 void Provenance::make_scalar(const Origin& origin, std::byte* to, std::uint64_t bytes) const {
   const auto scalar = scalars_.find(origin.token);
-  if (scalar != scalars_.end() && origin.place + bytes <= scalar_bytes) {
+  if (!unknown_.empty()) {
+    make(origin, to, bytes);
+  } else if (scalar != scalars_.end() && origin.place + bytes <= scalar_bytes) {
     std::memcpy(to, reinterpret_cast<const std::byte*>(&scalar->second) + origin.place, bytes);
   } else if (alike(origin.token) || (bytes != 8 && bytes != 1)) {
     make(origin, to, bytes);
