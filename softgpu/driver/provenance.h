@@ -14,8 +14,8 @@
 // programs take them for sizes, indices and flags, and go on. A scalar that came from the host goes back as
 // it was.
 //
-// Where a kernel's accesses are not known, nobody can say what still holds what. They are counted, and from the
-// first on all that the host reads is 0xFF: a loss is NaN, and digests are equal whatever they are of.
+// Where a kernel's accesses are not known, nobody can say what still holds what. They are counted, and from
+// the first on all that the host reads is 0xFF: a loss is NaN, and digests are equal whatever they are of.
 #pragma once
 
 #include <cstddef>
