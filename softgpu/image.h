@@ -15,6 +15,10 @@ namespace softgpu {
 // `unknown`: may read or write any of the bytes. It races only with what surely writes; from the first of its
 // kind on nobody can say any more which bytes were never written.
 enum class TouchKind : std::uint8_t { read, write, read_write, update, unknown, reach };
+// Surely, not perhaps.
+constexpr bool writes(TouchKind kind) {
+  return kind == TouchKind::write || kind == TouchKind::read_write || kind == TouchKind::update;
+}
 
 // `bytes` contiguous bytes of device memory that a kernel touches. Each is checked (mapped, alive, in bounds,
 // written before it is read, no race).

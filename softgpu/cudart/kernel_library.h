@@ -39,6 +39,14 @@ constexpr bool computes = requires {
   &Kernel::run;
 };
 
+// Equal arguments are equal bytes then.
+template <class Args>
+void clear_padding([[maybe_unused]] Args& args) {
+#if __has_builtin(__builtin_clear_padding)
+  __builtin_clear_padding(&args);
+#endif
+}
+
 template <class Kernel>
 struct Thunk {
   using Args = typename Kernel::Args;
@@ -105,9 +113,7 @@ class KernelLibrary {
       if (result != CUDA_SUCCESS) return result;
       cached.store(kernel, std::memory_order_release);
     }
-#if __has_builtin(__builtin_clear_padding)
-    __builtin_clear_padding(&args);  // equal arguments are equal bytes
-#endif
+    detail::clear_padding(args);
     std::array<void*, Kernel::pointers + 1> params{};
     for (std::size_t i = 0; i < Kernel::pointers; ++i) params[i] = &pointers[i];
     params.back() = &args;

@@ -112,6 +112,7 @@ void BatchNormForwardTraining::footprint(const Pointers<8>& p, const Args& a, Fo
   }
   Args others = a;
   others.factor = 0;
+  detail::clear_padding(others);
   out.scalars = Hash().add_bytes(&others, sizeof others).value();
   out.kind = "bn_fwd";
   out.flops = 7 * count_of(a.shape);

@@ -164,9 +164,7 @@ bool Checker::kernel(const std::vector<Touch>& touches, const Access& by, const 
     landed.read += landed_bytes();
   }
   for (const Touch& touch : touches) {
-    const bool writes = touch.kind == TouchKind::write || touch.kind == TouchKind::read_write ||
-                        touch.kind == TouchKind::update;
-    if (touch.bytes == 0 || !writes) continue;
+    if (touch.bytes == 0 || !writes(touch.kind)) continue;
     if (!write_touch(touch.address, touch.bytes, by, clock)) return false;
     landed.written += landed_bytes();
   }

@@ -74,9 +74,9 @@ std::string demangled(const char* name) {
 
 const KernelFamily* kernel_family(std::string_view name) {
   constexpr std::string_view returns = "void ";
-  if (name.substr(0, returns.size()) == returns) name.remove_prefix(returns.size());
+  if (name.starts_with(returns)) name.remove_prefix(returns.size());
   for (const KernelFamily* family : host_kernels().families)
-    if (name.substr(0, std::string_view(family->prefix).size()) == family->prefix) return family;
+    if (name.starts_with(family->prefix)) return family;
   return nullptr;
 }
 

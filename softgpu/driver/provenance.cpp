@@ -25,17 +25,13 @@ void hash_sample(Hash& hash, std::uint64_t address, std::uint64_t bytes) {
   hash.add_bytes(host_bytes(address + bytes - sample_edge), sample_edge);
 }
 
-bool writes(TouchKind kind) {
-  return kind == TouchKind::write || kind == TouchKind::read_write || kind == TouchKind::update;
-}
 bool goes_into_all(TouchKind kind) {
   return kind == TouchKind::read || kind == TouchKind::read_write;
 }
 
 }  // namespace
 
-// --- device memory
-// --------------------------------------------------------------------------------------------
+// --- device memory ---
 
 // Calls visit(physical begin, physical end) for the parts of a range of device addresses, in order. `object`
 // is the one that the range begins in.
@@ -91,8 +87,7 @@ void Provenance::renew(const std::vector<Extent>& extents) {
   for (const Extent& extent : extents) device_.forget(extent.offset, extent.offset + extent.bytes);
 }
 
-// --- works
-// ----------------------------------------------------------------------------------------------------
+// --- works ---
 
 void Provenance::apply(const Work& work) {
   if (!work.copies.empty()) return copy(work);
@@ -134,8 +129,7 @@ void Provenance::kernel(const Work& work) {
     if (writes(touch.kind)) write(touch.address, touch.bytes, {*token++, 0});
 }
 
-// --- copies
-// ---------------------------------------------------------------------------------------------------
+// --- copies ---
 
 Origin Provenance::of_bytes(const std::vector<CopyPart>& parts) {
   Hash hash(0x70726F6772616D);

@@ -3,9 +3,8 @@
 // and content that is stale leave other tokens, and what the host reads is made from tokens: it differs too.
 //
 // What the host's memory holds:
-// - page-locked: tokens, and bytes made from them: all where a kernel, a set or a copy of less than 1 MiB
-// wrote
-//   them, else the first 64. Where a later copy finds other bytes, the program has written there itself.
+// - page-locked: tokens, and bytes made from them: of a copy of 1 MiB or more the first 64, else all.
+//   Where a later copy finds other bytes, the program has written there itself.
 // - pageable: bytes made from tokens.
 // - the program's own content: its token is the hash of its bytes (of more than 64 KiB a sample).
 //
@@ -49,7 +48,6 @@ class Provenance {
   std::uint64_t operations() const { return operations_; }
   // Kernels whose accesses are not known, with how often they ran.
   const std::map<std::string, std::uint64_t>& unknown() const { return unknown_; }
-  std::size_t runs() const { return device_.runs() + pinned_.runs(); }
 
  private:
   // What page-locked memory holds.

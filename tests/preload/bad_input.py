@@ -9,10 +9,9 @@ import sys
 import tempfile
 import unittest
 
-from runs import BUILD, POOCH, TRAIN, run
+from runs import BUILD, POOCH, TO_THE_BYTE, TRAIN, run
 
 DEVICE = "soft:v100-pcie3:compute"
-TO_THE_BYTE = DEVICE + ":overheads=off"
 DIGITS = [TRAIN, "--network", "digits", "--iterations", "1"]
 
 
@@ -43,7 +42,7 @@ class BadInput(unittest.TestCase):
         self.refused(["POOCH_MEMORY_CAP", "'1MiB'", "smallest that works is 2.00 MiB"], "--memory", "1MiB")
 
     def test_cap_too_small_for_an_op_names_it_and_the_smallest_that_works(self):
-        done = run(TO_THE_BYTE, DIGITS, "--memory", "12MiB")
+        done = run(DEVICE + TO_THE_BYTE, DIGITS, "--memory", "12MiB")
         self.assertEqual(done.status, 3, done.err)
         line = next(line for line in done.pooch_lines() if "smallest cap that works" in line)
         self.assertRegex(line, r"pooch: error: cu\w+ needs [\d.]+ MiB at once: the smallest cap that works is")

@@ -7,12 +7,11 @@ import sys
 import tempfile
 import unittest
 
-from runs import MIB, TRAIN, run
+from runs import MIB, TO_THE_BYTE, TRAIN, run
 
 PROGRAM, WITHOUT_MEMPOLICY = (pathlib.Path(argument).resolve() for argument in sys.argv[2:4])
 DEVICE = "soft:v100-pcie3:compute:memory=512MiB"
 LANDING, CRASHING = DEVICE + ":host_handles=on", DEVICE + ":host_handles=crash"
-TIGHT = ":overheads=off"  # for caps that leave the driver nothing
 MISREPORTED = DEVICE + ":host_handles=misreported"
 SIGSEGV = 128 + 11  # as `pooch run` reports it
 CAP, APART_HOST = 64, 1024
@@ -114,7 +113,7 @@ class Landing(unittest.TestCase):
 
     def test_training_keeps_its_bits(self):
         digits = [TRAIN, "--network", "digits", "--iterations", "5"]
-        device = LANDING + TIGHT
+        device = LANDING + TO_THE_BYTE
         plain = run(device, digits, "--no-pooch")
         for policy in ("demand", "hybrid"):
             with self.subTest(policy):
@@ -158,7 +157,7 @@ class Trial(unittest.TestCase):
         return {"POOCH_CACHE": self.cache.name, "POOCH_LOG": "info"} | more
 
     def from_the_start(self, command):
-        return run(CRASHING + TIGHT, command, "--memory", "24MiB", env=self.env(POOCH_LANDING="on"))
+        return run(CRASHING + TO_THE_BYTE, command, "--memory", "24MiB", env=self.env(POOCH_LANDING="on"))
 
     def entry(self):
         """The verdict that was kept, the only one."""

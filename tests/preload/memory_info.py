@@ -6,13 +6,12 @@ import pathlib
 import sys
 import unittest
 
-from runs import MIB, run
+from runs import MIB, TO_THE_BYTE, run
 
 PROGRAM = pathlib.Path(sys.argv[2]).resolve()
 CAP, HOST = 64, 512
 SMALL = f"soft:v100-pcie3:compute:memory={CAP}MiB"
 LARGE = "soft:v100-pcie3:compute:memory=1GiB"
-TO_THE_BYTE = LARGE + ":overheads=off"
 
 
 class MemoryInfo(unittest.TestCase):
@@ -55,12 +54,12 @@ class MemoryInfo(unittest.TestCase):
         self.check_like_a_device("batch_from_free")
 
     def test_a_batch_found_by_trial_is_granted_beyond_the_cap_and_works(self):
-        done = self.capped("batch_by_trial", TO_THE_BYTE)
+        done = self.capped("batch_by_trial", LARGE + TO_THE_BYTE)
         batch = int(done.out.split()[1])
         self.assertGreater(batch, 8, "what fits the cap")
         self.assertLessEqual(batch, CAP, "no single tensor is larger than the cap")
         self.assertLessEqual(len(self.complaints(done)), 1, done.err)
-        kept = self.capped("batch_by_trial", TO_THE_BYTE, POOCH_POLICY="keep")
+        kept = self.capped("batch_by_trial", LARGE + TO_THE_BYTE, POOCH_POLICY="keep")
         self.assertEqual(kept.out, self.plain("batch_by_trial"), "who wants no more than the device")
 
     def test_what_is_taken_ahead_of_use_fits(self):

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from runs import MIB, TRAIN, run
+from runs import MIB, TO_THE_BYTE, TRAIN, run
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import missed  # noqa: E402
@@ -103,7 +103,7 @@ class Steady(unittest.TestCase):
     def test_maps_of_all_sizes_under_a_large_cap_create_no_handle(self):
         command = ["--network", "resnet50", "--batch", 640]
         # With them the cap is more than the device has, and a wait in each iteration remains (docs/measurements.md).
-        (growth,) = self.growth("soft:v100-pcie3:timing:overheads=off", command, 16 * 1024, "remap", 8, 10)
+        (growth,) = self.growth("soft:v100-pcie3:timing" + TO_THE_BYTE, command, 16 * 1024, "remap", 8, 10)
         self.assertEqual(growth["idle_waits"], 0, "the host waits while the device has the program's work to do")
 
     def setUp(self):

@@ -6,11 +6,10 @@ import pathlib
 import sys
 import unittest
 
-from runs import MIB, run, smallest_cap_named
+from runs import MIB, TO_THE_BYTE, run, smallest_cap_named
 
 PROGRAM = pathlib.Path(sys.argv[2]).resolve()
 DEVICE = "soft:v100-pcie3:compute:memory=512MiB"
-TO_THE_BYTE = DEVICE + ":overheads=off"
 CAP = 64
 HINT = "cublasSgemmBatched: the addresses of its operands lie in device memory"
 
@@ -33,7 +32,7 @@ class PointerArrays(unittest.TestCase):
     def test_refused_where_not_everything_fits(self):
         plain = run(DEVICE, [PROGRAM, "crowded"], "--no-pooch")
         self.assertEqual(plain.out.splitlines()[0], "crowded 0")
-        done = run(TO_THE_BYTE, [PROGRAM, "crowded"], "--memory", f"{CAP}MiB")
+        done = run(DEVICE + TO_THE_BYTE, [PROGRAM, "crowded"], "--memory", f"{CAP}MiB")
         self.assertEqual(done.out.splitlines()[0], "crowded 3", "CUBLAS_STATUS_ALLOC_FAILED")
         self.assertEqual(done.err.count(HINT), 1)
         # Nothing was computed, nothing is lost: from there on as if it had not been called.
@@ -42,7 +41,7 @@ class PointerArrays(unittest.TestCase):
         # With the cap that it names, it is not refused.
         cap = smallest_cap_named(done)
         self.assertTrue(4 * 24 <= cap <= 4 * 24 + 8, cap)
-        served = run(TO_THE_BYTE, [PROGRAM, "crowded"], "--memory", f"{cap}MiB")
+        served = run(DEVICE + TO_THE_BYTE, [PROGRAM, "crowded"], "--memory", f"{cap}MiB")
         self.assertEqual((served.status, served.out), (0, plain.out), served.err)
 
 

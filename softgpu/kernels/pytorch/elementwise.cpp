@@ -21,24 +21,20 @@ constexpr std::uint32_t closure_bytes(std::uint64_t captures) {
   return static_cast<std::uint32_t>((captures + 7) / 8 * 8 + 8);
 }
 
-bool begins(std::string_view text, std::string_view with) {
-  return text.substr(0, with.size()) == with;
-}
-
 // The type T of a lambda that takes nothing but T, so many: "…::{lambda(T, T)#1}".
 std::uint32_t lambda_takes(std::string_view text, std::size_t arguments) {
   constexpr std::string_view word = "{lambda(", end = ")#1}";
   const std::size_t at = text.rfind(word);
   if (at == std::string_view::npos || text.size() < at + word.size() + end.size()) return 0;
   std::string_view list = text.substr(at + word.size());
-  if (list.substr(list.size() - end.size()) != end) return 0;
+  if (!list.ends_with(end)) return 0;
   list.remove_suffix(end.size());
   const std::string_view type = list.substr(0, list.find(','));
   std::size_t found = 0;
-  while (begins(list, type)) {
+  while (list.starts_with(type)) {
     ++found;
     list.remove_prefix(type.size());
-    if (!begins(list, ", ")) break;
+    if (!list.starts_with(", ")) break;
     list.remove_prefix(2);
   }
   return list.empty() && found == arguments ? bytes_of(type) : 0;
@@ -46,9 +42,10 @@ std::uint32_t lambda_takes(std::string_view text, std::size_t arguments) {
 
 // Functors that take two numbers; `members`: bytes of theirs, 0 where they have none.
 std::optional<std::uint32_t> members_of_pair(std::string_view functor, std::uint32_t element) {
-  if (begins(functor, "at::native::binary_internal::MulFunctor<")) return 0;
+  if (functor.starts_with("at::native::binary_internal::MulFunctor<")) return 0;
   // native/cuda/ActivationThresholdKernel.cu: the threshold and the value
-  if (begins(functor, "at::native::(anonymous namespace)::threshold_kernel_impl<float>(")) return 2 * element;
+  if (functor.starts_with("at::native::(anonymous namespace)::threshold_kernel_impl<float>("))
+    return 2 * element;
   return std::nullopt;
 }
 
@@ -57,11 +54,11 @@ std::optional<Functor> of_two(std::string_view text, const std::vector<std::stri
   const std::uint32_t a = bytes_of(arguments[0]), b = bytes_of(arguments[1]), result = bytes_of(arguments[2]);
   const auto members = members_of_pair(arguments[3], a);
   if (a == 0 || b == 0 || result == 0 || !members) return std::nullopt;
-  if (begins(text, "at::native::BinaryFunctor<"))
+  if (text.starts_with("at::native::BinaryFunctor<"))
     return Functor{{result, a, b}, *members == 0 ? empty : closure_bytes(*members), 0, *members};
   // The number that stays is held behind the functor, in the type that it computes in.
   if (*members != 0) return std::nullopt;
-  const bool second = begins(text, "at::native::BUnaryFunctor<");
+  const bool second = text.starts_with("at::native::BUnaryFunctor<");
   const std::uint32_t held = bytes_to_compute(second ? arguments[1] : arguments[0]);
   return Functor{{result, second ? a : b}, 2 * held, held, held};
 }
@@ -85,13 +82,13 @@ std::optional<Functor> of_template(std::string_view text) {
 std::optional<Functor> functor_of(std::string_view text) {
   if (const auto known = of_template(text)) return known;
   const std::uint32_t one = lambda_takes(text, 1), two = lambda_takes(text, 2);
-  if (one != 0 && (begins(text, "at::native::direct_copy_kernel_cuda(") ||
-                   begins(text, "at::native::GeluCUDAKernelImpl(")))
+  if (one != 0 && (text.starts_with("at::native::direct_copy_kernel_cuda(") ||
+                   text.starts_with("at::native::GeluCUDAKernelImpl(")))
     return Functor{{one, one}, empty, 0, 0};
-  if (two != 0 && begins(text, "at::native::GeluBackwardCUDAKernelImpl("))
+  if (two != 0 && text.starts_with("at::native::GeluBackwardCUDAKernelImpl("))
     return Functor{{two, two, two}, empty, 0, 0};
   // native/cuda/TensorCompare.cu: both limits, and which of them hold
-  if (one == 4 && begins(text, "at::native::(anonymous namespace)::launch_clamp_scalar("))
+  if (one == 4 && text.starts_with("at::native::(anonymous namespace)::launch_clamp_scalar("))
     return Functor{{one, one}, closure_bytes(12), 0, 12};
   return std::nullopt;
 }
@@ -151,7 +148,7 @@ bool vectorized_elementwise(const KernelLaunch& launch, Footprint& out) {
 bool strided_elementwise(const KernelLaunch& launch, Footprint& out) {
   const auto arguments = template_arguments(launch.name);
   constexpr std::string_view maker = "at::native::gpu_kernel_impl_nocast<";
-  if (arguments.size() != 3 || !begins(arguments[2], maker)) return false;
+  if (arguments.size() != 3 || !arguments[2].starts_with(maker)) return false;
   const auto of_maker = template_arguments(arguments[2]);
   const auto functor = of_maker.size() == 1 ? functor_of(of_maker[0]) : std::nullopt;
   if (!functor) return false;

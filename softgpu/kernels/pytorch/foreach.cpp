@@ -42,7 +42,7 @@ std::optional<Functor> functor_of(std::string_view text) {
   if (arguments.size() != 4) return std::nullopt;
   constexpr std::string_view space = "at::native::(anonymous namespace)::";
   std::string_view name = template_name(text);
-  if (name.substr(0, space.size()) != space) return std::nullopt;
+  if (!name.starts_with(space)) return std::nullopt;
   name.remove_prefix(space.size());
   const auto known = {"BinaryOpScalarFunctor",  "BinaryOpScalarListFunctor", "BinaryOpListAlphaFunctor",
                       "UnaryOpFunctor",         "PointwiseOpScalarFunctor",  "PointwiseOpScalarListFunctor",
@@ -115,7 +115,8 @@ bool foreach (const KernelLaunch& launch, Footprint & out) {
   if (!functor) return false;
   const std::string_view tables = arguments[0];
   const auto is = [&](std::string_view name) {
-    return tables.substr(tables.find("::(anonymous namespace)::") + 25) == name;
+    constexpr std::string_view space = "at::native::(anonymous namespace)::";
+    return tables.starts_with(space) && tables.substr(space.size()) == name;
   };
   if (is("TensorListMetadata<1>") && functor->lists == 1) return apply<Tables<1, 110>>(launch, *functor, out);
   if (is("TensorListMetadata<2>") && functor->lists == 2) return apply<Tables<2, 64>>(launch, *functor, out);

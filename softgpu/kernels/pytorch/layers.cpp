@@ -4,15 +4,6 @@
 namespace softgpu::pytorch {
 namespace {
 
-constexpr std::uint32_t pointer = 8;
-
-std::uint64_t address(const KernelLaunch& launch, std::uint32_t i) {
-  return parameter<std::uint64_t>(launch, i);
-}
-std::uint64_t count(const KernelLaunch& launch, std::uint32_t i) {
-  return launch.param_sizes[i] == 8 ? parameter<std::uint64_t>(launch, i)
-                                    : parameter<std::uint32_t>(launch, i);
-}
 // Of the parameters from `first` to before `end`, and no others.
 std::uint64_t hash_of(const KernelLaunch& launch, std::uint32_t first, std::uint32_t end,
                       std::uint64_t more = 0) {

@@ -66,7 +66,7 @@ bool reduce(const KernelLaunch& launch, Footprint& out) {
   const bool mean = of_op[1] == "at::native::MeanOps<float, float, float, float>";
   constexpr std::string_view sum =
       "at::native::func_wrapper_t<float, at::native::sum_functor<float, float, float>::";
-  if (!mean && of_op[1].substr(0, sum.size()) != sum) return false;
+  if (!mean && !of_op[1].starts_with(sum)) return false;
   if (!sizes_are(launch, {sizeof(Reduction)})) return false;
 
   const auto op = parameter<Reduction>(launch, 0);

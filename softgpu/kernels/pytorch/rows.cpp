@@ -4,11 +4,6 @@
 namespace softgpu::pytorch {
 namespace {
 
-constexpr std::uint32_t pointer = 8;
-
-std::uint64_t address(const KernelLaunch& launch, std::uint32_t i) {
-  return parameter<std::uint64_t>(launch, i);
-}
 void touch_if_there(Footprint& out, std::uint64_t at, std::uint64_t bytes, TouchKind kind) {
   if (at != 0) touch(out, at, bytes, kind);
 }
@@ -44,7 +39,7 @@ bool layer_norm_forward(const KernelLaunch& launch, Footprint& out) {
   if (!norm_types(launch, 3, bytes, moments) || !block_per_row(launch) ||
       !sizes_are(launch, {4, moments, pointer, pointer, pointer, pointer, pointer, pointer}))
     return false;
-  const std::uint64_t columns = parameter<std::uint32_t>(launch, 0), rows = launch.grid[0];
+  const std::uint64_t columns = count(launch, 0), rows = launch.grid[0];
   touch(out, address(launch, 2), rows * columns * bytes, TouchKind::read);
   touch_if_there(out, address(launch, 3), columns * bytes, TouchKind::read);
   touch_if_there(out, address(launch, 4), columns * bytes, TouchKind::read);
@@ -63,7 +58,7 @@ bool layer_norm_backward(const KernelLaunch& launch, Footprint& out) {
   if (!norm_types(launch, 3, bytes, moments) || !block_per_row(launch) ||
       !sizes_are(launch, {pointer, pointer, pointer, pointer, pointer, pointer, 4}))
     return false;
-  const std::uint64_t columns = parameter<std::uint32_t>(launch, 6), rows = launch.grid[0];
+  const std::uint64_t columns = count(launch, 6), rows = launch.grid[0];
   touch(out, address(launch, 0), rows * columns * bytes, TouchKind::read);
   touch(out, address(launch, 1), rows * columns * bytes, TouchKind::read);
   touch(out, address(launch, 2), rows * moments, TouchKind::read);
@@ -82,7 +77,7 @@ bool layer_norm_weights(const KernelLaunch& launch, Footprint& out) {
       template_arguments(launch.name)[5] != "false" ||
       !sizes_are(launch, {8, 8, pointer, pointer, pointer, pointer, pointer, pointer}))
     return false;
-  const std::uint64_t rows = address(launch, 0), columns = address(launch, 1);
+  const std::uint64_t rows = count(launch, 0), columns = count(launch, 1);
   touch(out, address(launch, 2), rows * columns * bytes, TouchKind::read);
   touch(out, address(launch, 3), rows * columns * bytes, TouchKind::read);
   touch(out, address(launch, 4), rows * moments, TouchKind::read);
@@ -97,7 +92,7 @@ bool layer_norm_weights(const KernelLaunch& launch, Footprint& out) {
 bool long_softmax_forward(const KernelLaunch& launch, Footprint& out) {
   std::uint32_t in_bytes, out_bytes;
   if (!softmax_types(launch, in_bytes, out_bytes) || !sizes_are(launch, {pointer, pointer, 4})) return false;
-  const std::uint64_t columns = parameter<std::uint32_t>(launch, 2), elements = launch.grid[0] * columns;
+  const std::uint64_t columns = count(launch, 2), elements = launch.grid[0] * columns;
   touch(out, address(launch, 1), elements * in_bytes, TouchKind::read);
   touch(out, address(launch, 0), elements * out_bytes, TouchKind::write);
   out.scalars = Hash(columns).value();
@@ -109,7 +104,7 @@ bool long_softmax_backward(const KernelLaunch& launch, Footprint& out) {
   std::uint32_t in_bytes, out_bytes;
   if (!softmax_types(launch, in_bytes, out_bytes) || !sizes_are(launch, {pointer, pointer, pointer, 8}))
     return false;
-  const std::uint64_t columns = address(launch, 3), elements = launch.grid[0] * columns;
+  const std::uint64_t columns = count(launch, 3), elements = launch.grid[0] * columns;
   touch(out, address(launch, 1), elements * out_bytes, TouchKind::read);
   touch(out, address(launch, 2), elements * out_bytes, TouchKind::read);
   touch(out, address(launch, 0), elements * in_bytes, TouchKind::write);
@@ -124,14 +119,14 @@ bool gather_rows(const KernelLaunch& launch, Footprint& out) {
   const auto given = template_arguments(launch.name);
   const std::uint32_t index = given.size() == 2 ? bytes_of(given[1]) : 0;
   if (index == 0 || !sizes_are(launch, {pointer, pointer, pointer, 4, 8, 8, 8, 8, 1})) return false;
-  const std::uint64_t count = parameter<std::uint32_t>(launch, 3), bytes = address(launch, 4);
-  const std::uint64_t table_rows = address(launch, 5);
-  if (launch.grid[0] != count) return false;
-  touch(out, address(launch, 2), count * index, TouchKind::read);
-  if (!touch_strided(out, address(launch, 1), {{table_rows, address(launch, 6)}}, bytes, TouchKind::read) ||
-      !touch_strided(out, address(launch, 0), {{count, address(launch, 7)}}, bytes, TouchKind::write))
+  const std::uint64_t gathered = count(launch, 3), bytes = count(launch, 4);
+  const std::uint64_t table_rows = count(launch, 5);
+  if (launch.grid[0] != gathered) return false;
+  touch(out, address(launch, 2), gathered * index, TouchKind::read);
+  if (!touch_strided(out, address(launch, 1), {{table_rows, count(launch, 6)}}, bytes, TouchKind::read) ||
+      !touch_strided(out, address(launch, 0), {{gathered, count(launch, 7)}}, bytes, TouchKind::write))
     return false;
-  Hash hash(count);
+  Hash hash(gathered);
   for (std::uint32_t i = 4; i < 9; ++i) hash.add_bytes(launch.params[i], launch.param_sizes[i]);
   out.scalars = hash.value();
   return true;

@@ -71,10 +71,9 @@ bool touch_strided(Footprint& out, std::uint64_t address, std::vector<Dimension>
   dimensions.erase(std::remove_if(dimensions.begin(), dimensions.end(), stays), dimensions.end());
   std::sort(dimensions.begin(), dimensions.end(),
             [](const Dimension& a, const Dimension& b) { return a.stride < b.stride; });
-  std::uint64_t pieces = 1, reaches = bytes;
   auto apart = dimensions.begin();  // what lies without gaps is one piece
   for (; apart != dimensions.end() && apart->stride == bytes; ++apart) bytes *= apart->size;
-  reaches = bytes;
+  std::uint64_t pieces = 1, reaches = bytes;
   for (auto each = apart; each != dimensions.end(); ++each) {
     if (each->stride < reaches) return false;
     reaches += (each->size - 1) * each->stride;

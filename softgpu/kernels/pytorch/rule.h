@@ -21,6 +21,15 @@ T parameter(const KernelLaunch& launch, std::uint32_t i) {
   std::memcpy(&value, launch.params[i], sizeof value);
   return value;
 }
+inline constexpr std::uint32_t pointer = 8;  // its size
+inline std::uint64_t address(const KernelLaunch& launch, std::uint32_t i) {
+  return parameter<std::uint64_t>(launch, i);
+}
+// Of 4 or 8 bytes, and not negative.
+inline std::uint64_t count(const KernelLaunch& launch, std::uint32_t i) {
+  return launch.param_sizes[i] == 8 ? parameter<std::uint64_t>(launch, i)
+                                    : parameter<std::uint32_t>(launch, i);
+}
 bool sizes_are(const KernelLaunch& launch, std::initializer_list<std::uint32_t> sizes);
 
 // "a", "b<c, d>" of "f<a, b<c, d> >(…)".
