@@ -19,6 +19,7 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
                   plan.backing == Backing::alias,
                   0,
                   {},
+                  {},
                   out_us_per_byte,
                   {}};
   begin_trust(phase, adopted);
@@ -137,6 +138,7 @@ void Executor::finish() {
     ++counts_.planned_iterations;
     counts_.aliased_iterations += alias_.built();
     clock_.complete();
+    note_shortage();
   }
   if (trace_ != nullptr) trace_->iteration_planned();
   pending_.clear();

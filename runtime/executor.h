@@ -90,6 +90,10 @@ class Executor {
   // less. Once per plan; else 0.
   std::uint64_t take_shortfall(tracker::PhaseIndex phase);
 
+  // Demand has been asked for memory in several iterations in a row that followed the phase's plan: what such
+  // an iteration takes, in milliseconds. Once per plan; else empty.
+  std::optional<double> take_shortage(tracker::PhaseIndex phase);
+
   // Of an iteration, once what it shows changes its plan no more, in milliseconds; empty: not known yet.
   std::optional<double> steady_ms(tracker::PhaseIndex phase);
   // Is a layout of any use, as far as is known?
@@ -151,11 +155,16 @@ class Executor {
     std::string_view function;
   };
 
+  struct Shortage {
+    int iterations = 0;  // the latest ones in a row that Demand was asked in
+    bool told = false;
+  };
   struct Adopted {
     std::unique_ptr<const Script> script;
     KnownPhase known;
     bool alias = false;           // to be had in alias mode
     std::uint64_t shortfall = 0;  // bytes that its layout lacked
+    Shortage shortage = {};
     MapTrust trust;
     double out_us_per_byte = 0;
     Feedback feedback;
@@ -220,6 +229,8 @@ class Executor {
 
   // executor_feedback.cpp
   bool learn(tracker::PhaseIndex phase);
+  void note_shortage();
+  static bool proving(const Adopted& adopted);
   void begin_watch(tracker::PhaseIndex phase, Adopted& adopted, StreamHandle stream);
   void give_up_watch();
   void note_needed(std::span<const tracker::Operand> operands, StreamHandle stream);

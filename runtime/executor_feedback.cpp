@@ -34,6 +34,24 @@ bool Executor::learn(tracker::PhaseIndex phase) {
   return true;
 }
 
+// An iteration has followed its plan to the end. Those that prove what is made again keep more than others.
+void Executor::note_shortage() {
+  Adopted& adopted = *followed();
+  const bool asked = parts_.placement.fallbacks() - fallbacks_before_ > counts_.unplanned;
+  adopted.shortage.iterations = asked && !proving(adopted) ? adopted.shortage.iterations + 1 : 0;
+}
+
+std::optional<double> Executor::take_shortage(tracker::PhaseIndex phase) {
+  constexpr int in_a_row = 3;
+  const auto found = scripts_.find(phase);
+  if (found == scripts_.end()) return std::nullopt;
+  Shortage& shortage = found->second.shortage;
+  if (shortage.told || shortage.iterations < in_a_row) return std::nullopt;
+  const auto takes_ms = clock_.median_ms(phase);
+  shortage.told = takes_ms.has_value();
+  return takes_ms;
+}
+
 std::optional<double> Executor::steady_ms(tracker::PhaseIndex phase) {
   constexpr std::size_t enough = 5;
   const auto found = scripts_.find(phase);
@@ -43,13 +61,15 @@ std::optional<double> Executor::steady_ms(tracker::PhaseIndex phase) {
   return clock_.median_ms(phase, enough);
 }
 
+bool Executor::proving(const Adopted& adopted) {
+  const MapTrust& trust = adopted.trust;
+  return !adopted.script->replays().empty() && (trust.sampling || trust.iterations <= Verification::proofs);
+}
+
 // An iteration that follows a plan from its first op on begins. Those that prove what is made again are not
 // like others; in alias mode prefetches belong to the layout.
 void Executor::begin_watch(tracker::PhaseIndex phase, Adopted& adopted, StreamHandle stream) {
-  const MapTrust& trust = adopted.trust;
-  const bool proving =
-      !script_->replays().empty() && (trust.sampling || trust.iterations <= Verification::proofs);
-  if (watched_ || adopted.alias || adopted.feedback.ended() || proving) return;
+  if (watched_ || adopted.alias || adopted.feedback.ended() || proving(adopted)) return;
   waits_.watch(maps_.size(), stream);
   if (waits_.watching()) watched_ = phase;
 }

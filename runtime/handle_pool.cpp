@@ -144,7 +144,7 @@ Result<std::uint64_t> HandlePool::give_up(std::uint64_t bytes) {
 [[gnu::hot]] Status HandlePool::set_outside(std::uint64_t bytes) {
   if (bytes == taken_outside_ && bytes <= outside_) return Done{};
   // More than plans leave alone: what a plan lacks now and then costs less than handles that come and go.
-  const std::uint64_t most_reserved = std::max(std::min(cap_ / 16, 32 * page), cap_ / 64);
+  const std::uint64_t most_reserved = std::max({2 * page, std::min(cap_ / 16, 32 * page), cap_ / 64});
   taken_outside_ = bytes;
   if (bytes < outside_ && outside_ <= bytes + most_reserved) {
     note_peak();

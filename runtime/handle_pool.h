@@ -64,6 +64,7 @@ class HandlePool {
 
   // Bytes that `acquire` can still serve.
   std::uint64_t available() const { return limit() > attached() ? limit() - attached() : 0; }
+  std::uint64_t cap() const { return cap_; }
   // Bytes that handles may take in all.
   std::uint64_t limit() const { return cap_ > outside_ ? cap_ - outside_ : 0; }
   // ... and could take when the most was taken outside of the pool that ever was.
@@ -72,7 +73,7 @@ class HandlePool {
   static std::uint64_t reserve(std::uint64_t cap) { return std::clamp(cap / 256, 4 * page, 32 * page); }
   // Sets what is taken outside of the pool; free handles make way. `bytes` beyond what is now outside must be
   // available(). What comes and goes within an iteration stays reserved, up to 64 MiB or a 64th of the cap,
-  // and a 16th at most: else handles would go and come with it.
+  // and a 16th or two pages at most: else handles would go and come with it.
   Status set_outside(std::uint64_t bytes);
   // Gives up what is reserved; false: nothing was.
   bool give_up_reserved();

@@ -79,22 +79,30 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   const std::string id = known.profile.id;
   State& state = states_[phase];
   retry_layout(phase, state);
+  relieve_shortage(phase, state, known);
   choose_backing(phase, state, id);
   if (state.basis.revision != 0 && state.basis.revision != known.revision) reconsider(phase, state, known);
   if (state.outdated && !source_->pending(id)) renew(state, id);
   if (state.settled) return;
   if (state.basis.revision == 0) {
-    state.basis = {known.revision, structure_of(known.profile), 0, {}, 0, false};
+    state.basis = {known.revision,
+                   structure_of(known.profile),
+                   0,
+                   {},
+                   0,
+                   state.crowded ? 0 : unseen_bytes(known.profile),
+                   false};
     for (const ProfileOp& op : known.profile.ops) state.basis.busy_ms += op.us / 1e3;
-    const std::uint64_t loss = backing(state) == Backing::alias ? layout_loss_ : 0;
-    const bool made_for_it = source_->request(id, profile,
-                                              {.structure = state.basis.structure,
-                                               .backing = backing(state),
-                                               .reserve = state.reserve + loss,
-                                               .fresh = state.fresh,
-                                               .provisional = known.profile.measured == 0,
-                                               .optional = tries_alias(state),
-                                               .effort = tries_alias(state) ? patient : 1});
+    const std::uint64_t beside = backing(state) == Backing::alias ? layout_loss_ : state.lacking;
+    const bool made_for_it =
+        source_->request(id, profile,
+                         {.structure = state.basis.structure,
+                          .backing = backing(state),
+                          .reserve = state.reserve + beside + state.basis.unseen,
+                          .fresh = state.fresh,
+                          .provisional = known.profile.measured == 0,
+                          .optional = tries_alias(state) || state.short_ms > 0 || state.basis.unseen > 0,
+                          .effort = tries_alias(state) ? patient : 1});
     state.basis.estimated = made_for_it && known.profile.measured == 0;
     if (made_for_it)
       for (const ProfileOp& op : known.profile.ops) state.basis.us.push_back(op.us + op.gap_us);
@@ -105,7 +113,13 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   if (plan) return adopt(phase, state, std::move(*plan), known, out_us_per_byte, lock);
   if (source_->pending(id)) return;
   state.settled = true;
-  if (tries_alias(state)) give_up_alias(state);
+  if (keeps_short_plan(state, std::nullopt)) return;
+  if (tries_alias(state)) return give_up_alias(state);
+  if (state.basis.unseen == 0) return;
+  // One for more memory than there is still moves most of what has to move.
+  state.crowded = true;
+  renew(state, id);
+  act(phase, known, profile, out_us_per_byte, lock);
 }
 
 void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
@@ -113,6 +127,7 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   constexpr double worth_it = 1.05;
   const std::string id = known.profile.id;  // `known` may change while the lock is released
   state.settled = true;
+  if (keeps_short_plan(state, plan.predicted_ms)) return;
   if (!tries_alias(state)) {
     state.full_ms = plan.still_ms.value_or(plan.predicted_ms);
     state.plan_ms = plan.predicted_ms;
@@ -163,6 +178,50 @@ bool Planning::differs(const Basis& basis, const KnownPhase& known) {
   // A plan that was made in another run, where everything may have taken another time.
   const double then = basis.in_core_ms * 1e3;
   return known.profile.measured > 0 && then > 0 && std::abs(now - then) > noticeable_in_all * then;
+}
+
+// What the cap has to hold beside what the phase's own buffers show, as far as plans do not leave that alone
+// anyway: workspaces of libraries, the driver's code, what others on the device have taken.
+std::uint64_t Planning::unseen_bytes(const PhaseProfile& phase) const {
+  std::vector<std::int64_t> change(phase.ops.size() + 2, 0);
+  for (const ProfileBuffer& buffer : phase.buffers) {
+    if (buffer.managed) continue;
+    change[buffer.from == outside ? 0 : buffer.from] += static_cast<std::int64_t>(buffer.bytes);
+    if (buffer.until != outside) change[buffer.until] -= static_cast<std::int64_t>(buffer.bytes);
+  }
+  std::int64_t seen = 0, now = 0;
+  for (const std::int64_t by : change) seen = std::max(seen, now += by);
+  const std::uint64_t known =
+      round_up(static_cast<std::uint64_t>(seen), page) + HandlePool::reserve(pool_.cap());
+  return pool_.outside() > known ? pool_.outside() - known : 0;
+}
+
+// Under the plan at hand Demand is asked for memory again and again: it was made for more than there is.
+void Planning::relieve_shortage(tracker::PhaseIndex phase, State& state, const KnownPhase& known) {
+  constexpr int most = 4;
+  if (!state.settled || state.outdated || state.crowded || source_->given(known.profile.id)) return;
+  const auto takes_ms = executor_.take_shortage(phase);
+  if (!takes_ms || state.shortages == most) return;
+  const std::uint64_t step = std::max(pool_.cap() / 64 / page * page, page) << state.shortages++;
+  state.short_by = unseen_bytes(known.profile) > state.basis.unseen ? 0 : step;
+  left_alone(state) += state.short_by;
+  log::info("phase {}: {:.1f} ms, since memory is short under its plan; it is planned for less",
+            known.profile.id, *takes_ms);
+  state.short_ms = *takes_ms;
+  state.outdated = true;
+  ++replans_;
+}
+
+std::uint64_t& Planning::left_alone(State& state) const {
+  return backing(state) == Backing::alias ? state.reserve : state.lacking;
+}
+
+// A plan that is short of memory may still be better than the one for less; empty: there is none.
+bool Planning::keeps_short_plan(State& state, std::optional<double> instead_ms) {
+  const double now_ms = std::exchange(state.short_ms, 0);
+  if (now_ms == 0 || (instead_ms && *instead_ms < now_ms)) return false;
+  left_alone(state) -= state.short_by;
+  return true;
 }
 
 void Planning::retry_layout(tracker::PhaseIndex phase, State& state) {

@@ -2,7 +2,7 @@
 // or as soon as it is known to be one.
 //
 // A phase is planned as soon as it has been seen once, from what times there are, and again when measured
-// times turn out to be others.
+// times turn out to be others, or when iterations that follow the plan are short of memory.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 #include "core/config.h"
 #include "core/profile.h"
 #include "runtime/executor.h"
+#include "runtime/handle_pool.h"
 #include "runtime/plan_source.h"
 #include "runtime/profiler.h"
 #include "tracker/tracker.h"
@@ -29,11 +30,12 @@ class Planning {
  public:
   // `layout_loss`: bytes that a layout is likely to lack.
   Planning(std::unique_ptr<PlanSource> source, const Config& config, std::uint64_t layout_loss,
-           Executor& executor, Profiler& profiler, const tracker::Tracker& tracker)
+           const HandlePool& pool, Executor& executor, Profiler& profiler, const tracker::Tracker& tracker)
       : source_(std::move(source)),
         wait_(config.wait_for_plans),
         backing_(config.backing),
         layout_loss_(layout_loss),
+        pool_(pool),
         executor_(executor),
         profiler_(profiler),
         tracker_(tracker) {}
@@ -61,16 +63,23 @@ class Planning {
   struct Basis {
     std::uint64_t revision = 0;  // 0: none was asked for
     std::string structure;
-    double busy_ms = 0;      // by its ops
-    std::vector<double> us;  // by op, with the host's gap before it; empty: it was there already
-    double in_core_ms = 0;   // then: what its own times came to; 0: not known yet
-    bool estimated = false;  // times of other phases
+    double busy_ms = 0;        // by its ops
+    std::vector<double> us;    // by op, with the host's gap before it; empty: it was there already
+    double in_core_ms = 0;     // then: what its own times came to; 0: not known yet
+    std::uint64_t unseen = 0;  // bytes that others than its ops had taken
+    bool estimated = false;    // times of other phases
   };
   struct State {
     Basis basis;
     bool settled = false;   // it has its plan, or will have none
     bool outdated = false;  // the plan that is being made is for what no longer holds
     bool fresh = false;     // plans in the cache are older than the times
+    bool crowded = false;   // no plan can do with what others leave
+    // Iterations were short of memory under their plan: one for less takes its place if it is faster.
+    int shortages = 0;
+    std::uint64_t lacking = 0;   // bytes that plans by remapping leave alone for it
+    double short_ms = 0;         // what an iteration took under the plan that is to be replaced; 0: none is
+    std::uint64_t short_by = 0;  // bytes that the one in its place leaves alone beyond it
     // Alias mode: a plan that cannot be laid out is followed by remapping while plans for less memory are
     // tried; where none is good enough, the first one stays. With BackingUse::automatic remapping comes
     // first, and alias mode has to be faster than that was, or than its plan foretells.
@@ -96,6 +105,10 @@ class Planning {
   // True: alias mode is to be tried from now on.
   bool choose_backing(tracker::PhaseIndex phase, State& state, const std::string& id);
   std::optional<double> paced_ms(tracker::PhaseIndex phase, State& state, double now_ms);
+  std::uint64_t unseen_bytes(const PhaseProfile& phase) const;
+  void relieve_shortage(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
+  std::uint64_t& left_alone(State& state) const;
+  bool keeps_short_plan(State& state, std::optional<double> instead_ms);
   void retry_layout(tracker::PhaseIndex phase, State& state);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, std::unique_lock<std::mutex>& lock);
@@ -109,6 +122,7 @@ class Planning {
   const bool wait_;
   const BackingUse backing_;
   const std::uint64_t layout_loss_;
+  const HandlePool& pool_;
   Executor& executor_;
   Profiler& profiler_;
   const tracker::Tracker& tracker_;

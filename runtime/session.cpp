@@ -102,7 +102,7 @@ Status Session::Impl::start() {
     auto source = PlanSource::open(
         config, {info.name, limits.cap > spare ? limits.cap - spare : 0, limits.host_budget});
     if (!source) return source.error();
-    planning.emplace(std::move(*source), config, limits.cap / 96, *executor, profiler, tracker);
+    planning.emplace(std::move(*source), config, limits.cap / 96, pool, *executor, profiler, tracker);
   }
   recorder.open(config.record_file, {info.name, info.total_bytes, limits.cap, limits.host_budget,
                                      std::string(name(config.policy))});

@@ -29,13 +29,13 @@ def resident_bytes(pid):
 class Soaked:
     """One run: its summary, the host's time of each iteration, and what was resident when."""
 
-    def __init__(self, iterations, folder):
+    def __init__(self, iterations, folder, cap_mib=64):
         folder = pathlib.Path(folder)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
         environment |= {"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": str(folder / "plans")}
         self.log = folder / f"host-{iterations}"
         self.samples = []  # (iterations that had ended, resident bytes)
-        child = subprocess.Popen([POOCH, "run", "--device", "soft:v100-pcie3:timing", "--memory", "64MiB", "--summary",
+        child = subprocess.Popen([POOCH, "run", "--device", "soft:v100-pcie3:timing", "--memory", f"{cap_mib}MiB", "--summary",
                                   folder / "summary", "--", TRAIN, "--network", "digits", "--iterations", str(iterations),
                                   "--host-log", self.log],
                                  env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -59,6 +59,9 @@ class Soaked:
                 continue  # not yet, or no more
 
 
+STEADY = ("handles_created", "unplanned_evictions", "host_allocations", "peak_host_bytes", "plans_left")
+
+
 class Soak(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -74,7 +77,7 @@ class Soak(unittest.TestCase):
 
     def test_nothing_is_made_and_nothing_leaves_unplanned(self):
         self.assertGreaterEqual(self.many.summary["planned_iterations"], ITERATIONS - 5)
-        for key in ("handles_created", "unplanned_evictions", "host_allocations", "peak_host_bytes", "plans_left"):
+        for key in STEADY:
             self.assertEqual(self.few.summary[key], self.many.summary[key], key)
 
     def test_an_iteration_takes_the_host_as_long_at_the_end(self):
@@ -87,6 +90,14 @@ class Soak(unittest.TestCase):
 
     def test_an_iteration_takes_the_device_as_long(self):
         self.assertAlmostEqual(self.few.summary["actual_ms"], self.many.summary["actual_ms"], delta=0.001)
+
+
+class Tight(unittest.TestCase):
+    def test_a_plan_for_more_memory_than_libraries_leave_is_made_again_for_less(self):
+        with tempfile.TemporaryDirectory() as folder:
+            few, many = (Soaked(iterations, folder, cap_mib=48).summary for iterations in (150, 400))
+        self.assertGreaterEqual(many["planned_iterations"], 400 - 5)
+        self.assertEqual([few[key] for key in STEADY], [many[key] for key in STEADY], STEADY)
 
 
 if __name__ == "__main__":

@@ -228,6 +228,20 @@ TEST(HandlePool, WhatIsReservedIsNotTaken) {
   EXPECT_EQ(pool.peak(), 132 * MiB) << "also within what was reserved";
 }
 
+TEST(HandlePool, OnePageOutsideThatComesAndGoesCreatesNoHandleUnderASmallCap) {
+  LazyDevice device(512 * MiB);
+  HandlePool pool(device, 48 * MiB);
+  ASSERT_TRUE(pool.set_outside(16 * MiB));
+  pool.give_back(*pool.acquire(32 * MiB));
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    ASSERT_TRUE(pool.set_outside(12 * MiB));  // with it goes the page for the next
+    pool.give_back(*pool.acquire(pool.available()));
+    EXPECT_EQ(device.created_bytes(), 32 * MiB);
+    ASSERT_TRUE(pool.set_outside(16 * MiB));
+    EXPECT_EQ(device.created_bytes(), 32 * MiB);
+  }
+}
+
 struct Backed {
   LazyDevice device{512 * MiB};
   StreamOrder order{device};
