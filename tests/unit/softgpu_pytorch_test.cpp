@@ -1,89 +1,8 @@
 // What the software GPU says PyTorch's kernels touch, from parameters as PyTorch lays them out.
-#include <dlfcn.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdlib>
-#include <cstring>
-#include <string>
-#include <tuple>
-#include <vector>
-
-#include "softgpu/image.h"
+#include "tests/unit/softgpu_pytorch_launch.h"
 
 namespace softgpu {
-
-bool operator==(const Touch& a, const Touch& b) {
-  return std::tie(a.address, a.bytes, a.kind) == std::tie(b.address, b.bytes, b.kind);
-}
-void PrintTo(const Touch& touch, std::ostream* out) {
-  *out << std::hex << touch.address << std::dec << " +" << touch.bytes << " " << static_cast<int>(touch.kind);
-}
-
 namespace {
-
-using Touches = std::vector<Touch>;
-using Address = std::uint64_t;
-constexpr Address a = 0x7f0000000000, b = 0x7f0000200000, c = 0x7f0000400000, d = 0x7f0000600000;
-constexpr auto read = TouchKind::read, write = TouchKind::write;
-#define ANONYMOUS "at::native::(anonymous namespace)::"
-
-const Image& image() {
-  static void* const library = dlopen(std::getenv("PYTORCH_KERNELS"), RTLD_NOW);
-  static const auto* const image =
-      library == nullptr ? nullptr : static_cast<const Image*>(dlsym(library, "softgpu_image"));
-  if (image == nullptr) {
-    ADD_FAILURE() << dlerror();
-    std::abort();
-  }
-  return *image;
-}
-
-// A kernel with its parameters' bytes.
-struct Kernel {
-  std::string name;  // as demangled
-  std::vector<std::vector<std::byte>> params;
-  std::array<unsigned, 3> grid{1, 1, 1}, block{1, 1, 1};
-
-  template <class... T>
-  explicit Kernel(std::string called, const T&... values) : name(std::move(called)) {
-    (add(values), ...);
-  }
-  template <class T>
-  void add(const T& value) {
-    params.emplace_back(sizeof value);
-    std::memcpy(params.back().data(), &value, sizeof value);
-  }
-  template <class T>
-  void put(std::size_t param, std::size_t offset, const T& value) {
-    std::memcpy(params[param].data() + offset, &value, sizeof value);
-  }
-
-  // Not known: no touches, no scalars.
-  Footprint footprint() const {
-    std::vector<const void*> pointers;
-    std::vector<std::uint32_t> sizes;
-    for (const auto& param : params) {
-      pointers.push_back(param.data());
-      sizes.push_back(static_cast<std::uint32_t>(param.size()));
-    }
-    const std::string full = "void " + name;
-    const KernelLaunch launch{full.c_str(),
-                              pointers.data(),
-                              sizes.data(),
-                              static_cast<std::uint32_t>(sizes.size()),
-                              {grid[0], grid[1], grid[2]},
-                              {block[0], block[1], block[2]}};
-    for (std::uint32_t i = 0; i < image().family_count; ++i) {
-      const KernelFamily& family = image().families[i];
-      Footprint known;
-      if (name.rfind(family.prefix, 0) == 0) return family.footprint(launch, known) ? known : Footprint();
-    }
-    return {};
-  }
-  Touches touches() const { return footprint().touches; }
-  std::uint64_t scalars() const { return footprint().scalars.value_or(0); }
-};
 
 std::string vectorized(const std::string& functor, int operands) {
   return "at::native::vectorized_elementwise_kernel<4, " + functor + ", std::array<char*, " +
@@ -304,6 +223,10 @@ TEST(SoftgpuPytorch, ALongSoftmaxHasABlockForEachRow) {
                                  "LogSoftMaxForwardEpilogue>(more)",
                        a, b, 50304);
   EXPECT_EQ(rows(forward, 10).touches(), (Touches{{b, 2012160, read}, {a, 2012160, write}}));
+  const Kernel in_registers(ANONYMOUS "cunn_SoftMaxForwardReg<float, float, float, " ANONYMOUS
+                                      "LogSoftMaxForwardEpilogue, long, 8>(more)",
+                            a, b, std::int64_t{8192});
+  EXPECT_EQ(rows(in_registers, 10).touches(), (Touches{{b, 327680, read}, {a, 327680, write}}));
   const Kernel backward(ANONYMOUS "cunn_SoftMaxBackward<4, float, float, float, " ANONYMOUS
                                   "LogSoftMaxBackwardEpilogue>(more)",
                         a, b, c, std::int64_t{50304});
@@ -316,6 +239,202 @@ TEST(SoftgpuPytorch, GatheringRowsMayReadAnyOfTheTable) {
   const Kernel gather("at::native::vectorized_gather_kernel<16, long>(more)", a, b, c, 64, Long{3072},
                       Long{1000}, Long{3072}, Long{3072}, false);
   EXPECT_EQ(rows(gather, 64).touches(), (Touches{{c, 512, read}, {b, 3072000, read}, {a, 196608, write}}));
+}
+
+// Of a launch of gpt.py (8 sequences of 1,024 tokens, 12 heads of 64), less addresses. Queries, keys and
+// values are side by side in each row.
+Kernel attention_forward() {
+  Kernel kernel(
+      "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float, "
+      "cutlass::arch::Sm80, true, 64, 64, 64, true, true>::Params)",
+      std::array<Address, 34>{a,
+                              a + 3072,
+                              a + 6144,
+                              0,
+                              0,
+                              0,
+                              0,
+                              0,
+                              b,
+                              0,
+                              c,
+                              0x3e00000000000000,
+                              0x4000000040,
+                              0x40000000400,
+                              0x7f0100000000,
+                              0x90000000900,
+                              0x900,
+                              0x4000000300,
+                              0x4000000040,
+                              0,
+                              0x240000,
+                              0x240000,
+                              0x240000,
+                              0,
+                              0xc00000008});
+  kernel.grid = {16, 12, 8};
+  return kernel;
+}
+
+TEST(SoftgpuPytorch, AttentionReadsItsInputsOnceAndWritesItsResultAndSums) {
+  Kernel kernel = attention_forward();
+  constexpr std::uint64_t tensor = 8 * 1024 * 12 * 64 * 4, sums = 8 * 12 * 1024 * 4;
+  EXPECT_EQ(kernel.touches(), (Touches{{a, 3 * tensor, read}, {b, tensor, write}, {c, sums, write}}));
+  const std::uint64_t scalars = kernel.scalars();
+  kernel.put(0, 112, 17);  // set on the device
+  EXPECT_EQ(kernel.scalars(), scalars);
+  kernel.put(0, 92, 0.5F);  // the scale
+  EXPECT_NE(kernel.scalars(), scalars);
+  kernel.put(0, 80, Address{0});
+  EXPECT_EQ(kernel.touches().size(), 2U) << "no sums";
+}
+
+TEST(SoftgpuPytorch, AttentionKnowsWhichOfItsInputsIsWhich) {
+  Kernel kernel = attention_forward();
+  const std::uint64_t scalars = kernel.scalars();
+  kernel.put(0, 0, std::array{a + 6144, a + 3072, a});  // values and queries change places
+  EXPECT_NE(kernel.scalars(), scalars);
+  Kernel apart = attention_forward();
+  apart.put(0, 0, std::array{a, c, d});
+  for (const std::size_t batch : {160, 168, 176}) apart.put(0, batch, Address{0xc0000});
+  for (const std::size_t row : {120, 124, 128}) apart.put(0, row, 0x300);
+  constexpr std::uint64_t tensor = 8 * 1024 * 12 * 64 * 4;
+  const auto inputs = apart.touches();
+  ASSERT_EQ(inputs.size(), 5U);
+  EXPECT_EQ(Touches(inputs.begin(), inputs.begin() + 3),
+            (Touches{{a, tensor, read}, {c, tensor, read}, {d, tensor, read}}));
+}
+
+TEST(SoftgpuPytorch, AttentionWithMoreThanItsTensorsIsDeclined) {
+  for (const std::size_t offset :
+       {24, 32, 40, 48, 72}) {  // bias, begins and lengths of sequences, accumulators
+    Kernel kernel = attention_forward();
+    kernel.put(0, offset, d);
+    EXPECT_TRUE(kernel.touches().empty()) << offset;
+  }
+  Kernel window = attention_forward();
+  window.put(0, 88, 128);
+  EXPECT_TRUE(window.touches().empty());
+  Kernel dropout = attention_forward();
+  dropout.put(0, 200, true);
+  EXPECT_TRUE(dropout.touches().empty());
+}
+
+TEST(SoftgpuPytorch, AttentionsGradientsAreAddedUpInTheWorkspace) {
+  constexpr Address base = 0x7f1000000000, step = 0x10000000;
+  const auto at = [](int i) { return base + static_cast<Address>(i) * step; };
+  Kernel kernel(
+      "fmha_cutlassB_f32_aligned_64x64_k64_sm80(PyTorchMemEffAttention::AttentionBackwardKernel<cutlass::"
+      "arch::Sm80, float, true, false, false, 64, 64, 64, false>::Params)",
+      std::array<Address, 58>{a,
+                              a + 3072,
+                              a + 6144,
+                              0,
+                              at(0),
+                              at(1),
+                              at(2),
+                              at(3),
+                              0,
+                              0,
+                              at(4),
+                              at(5),
+                              at(6),
+                              0,
+                              at(7),
+                              0,
+                              0,
+                              0x3e00000000000000,
+                              0x4000000040,
+                              0x40000000400,
+                              0x7f010000000c,
+                              0x900,
+                              0x900,
+                              0x900,
+                              0,
+                              0x300,
+                              0xffffffffffffffff,
+                              0x10001,
+                              0,
+                              0,
+                              0,
+                              0,
+                              0,
+                              0x7f3d00000000,
+                              0x40,
+                              0x4000000040,
+                              0x40,
+                              0,
+                              0xc0000,
+                              0x240000,
+                              0x240000,
+                              0x240000,
+                              0,
+                              0x3000,
+                              0x400,
+                              0x3000,
+                              0x400,
+                              0x1000000008,
+                              0xc0000,
+                              0xc0000,
+                              0xc0000,
+                              0xc0000,
+                              0,
+                              0x40,
+                              0x40,
+                              0x40,
+                              0x40,
+                              0});
+  kernel.grid = {16, 12, 8};
+  constexpr std::uint64_t tensor = 8 * 1024 * 12 * 64 * 4, sums = 8 * 12 * 1024 * 4;
+  const Touches all{{a, 3 * tensor, read},
+                    {at(2), tensor, read},
+                    {at(0), sums, read},
+                    {at(3), sums, read},
+                    {at(4), tensor, write},
+                    {at(5), tensor, write},
+                    {at(6), tensor, write},  // a tile for each 64 queries: lock, counter, 64 * 64 sums
+                    {at(7), 8 * 12 * 16 * (16 + 64 * 64 * 4), TouchKind::read_write}};
+  EXPECT_EQ(kernel.touches(), all) << "the result itself is not read: the program has summed its products";
+  const std::uint64_t scalars = kernel.scalars();
+  kernel.put(0, 120, std::array{d, d});              // set on the device
+  kernel.put(0, 165, std::array<char, 3>{1, 2, 3});  // between the members
+  EXPECT_EQ(kernel.scalars(), scalars);
+  kernel.put(0, 104, d);
+  EXPECT_TRUE(kernel.touches().empty()) << "a bias";
+}
+
+TEST(SoftgpuPytorch, ConcatenationPutsItsInputsBehindOneAnother) {
+  Kernel kernel(ANONYMOUS "CatArrayBatchedCopy<" ANONYMOUS "OpaqueType<4u>, unsigned int, 4, 64, 64>(more)",
+                a, std::array<std::byte, 3392>{}, std::array{24, 12, 1024, 64, 786432, 64, 768, 1}, 0,
+                786432);
+  kernel.grid = {264, 2, 1};
+  kernel.put(1, 0, std::array{b, c});
+  kernel.put(1, 512, std::array{0, 8});
+  kernel.put(1, 768, std::array{8, 8});
+  kernel.put(1, 1024, std::array{6291456, 6291456});
+  kernel.put(1, 1280, std::array<std::uint8_t, 4>{0, 0, 0, 0x87});  // the last is of no input
+  for (const std::size_t input : {0, 1})
+    kernel.put(1, 1344 + 32 * input, std::array{8, 12, 1024, 64, 786432, 64, 768, 1});
+  constexpr std::uint64_t tensor = 8 * 12 * 1024 * 64 * 4;
+  EXPECT_EQ(kernel.touches(),
+            (Touches{{b, tensor, read}, {a, tensor, write}, {c, tensor, read}, {a + tensor, tensor, write}}));
+  const std::uint64_t scalars = kernel.scalars();
+  kernel.put(1, 1290, 77);
+  EXPECT_EQ(kernel.scalars(), scalars);
+  kernel.put(1, 1024, 6291455);
+  EXPECT_TRUE(kernel.touches().empty()) << "another number of elements than its sizes make";
+}
+
+TEST(SoftgpuPytorch, ConcatenationWithinRowsIsTouchedRowByRow) {
+  Kernel kernel(ANONYMOUS "CatArrayBatchedCopy<" ANONYMOUS "OpaqueType<2u>, unsigned int, 2, 64, 64>(more)",
+                a, std::array<std::byte, 3392>{}, std::array{2, 5, 0, 0, 5, 1, 0, 0}, 1, 1);
+  kernel.grid = {264, 1, 1};
+  kernel.put(1, 0, b);
+  kernel.put(1, 512, 2);  // behind two columns of another
+  kernel.put(1, 768, 3);
+  kernel.put(1, 1024, 6);
+  kernel.put(1, 1280, true);
+  EXPECT_EQ(kernel.touches(), (Touches{{b, 12, read}, {a + 4, 6, write}, {a + 14, 6, write}}));
 }
 
 }  // namespace

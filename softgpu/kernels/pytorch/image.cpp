@@ -8,6 +8,7 @@ namespace {
 using namespace softgpu::pytorch;
 
 #define ANONYMOUS "at::native::(anonymous namespace)::"
+#define CUB "at_cuda_detail::cub::detail::"
 constexpr softgpu::KernelFamily families[] = {
     {"at::native::vectorized_elementwise_kernel<", &vectorized_elementwise},
     {"at::native::elementwise_kernel<", &strided_elementwise},
@@ -24,8 +25,26 @@ constexpr softgpu::KernelFamily families[] = {
     {ANONYMOUS "layer_norm_grad_input_kernel_vectorized<", &layer_norm_backward},
     {ANONYMOUS "GammaBetaBackwardCUDAKernelTemplate<", &layer_norm_weights},
     {ANONYMOUS "cunn_SoftMaxForward<", &long_softmax_forward},
+    {ANONYMOUS "cunn_SoftMaxForwardReg<", &register_softmax_forward},
     {ANONYMOUS "cunn_SoftMaxBackward<", &long_softmax_backward},
+    {ANONYMOUS "cunn_SoftMaxBackwardSmem<", &long_softmax_backward},
     {"at::native::vectorized_gather_kernel<", &gather_rows},
+    {ANONYMOUS "CatArrayBatchedCopy<", &concatenate},
+    {"fmha_cutlassF_f32_", &attention_forward},
+    {"fmha_cutlassB_f32_", &attention_backward},
+    {CUB "radix_sort::DeviceRadixSortHistogramKernel<", &sort_histogram},
+    {CUB "radix_sort::DeviceRadixSortExclusiveSumKernel<", &sort_bin_sums},
+    {CUB "radix_sort::DeviceRadixSortOnesweepKernel<", &sort_pass},
+    {CUB "scan::DeviceScanInitKernel<", &scan_start},
+    {CUB "scan::DeviceCompactInitKernel<", &compaction_start},
+    {CUB "scan::DeviceScanKernel<", &scan},
+    {CUB "unique_by_key::DeviceUniqueByKeySweepKernel<", &unique_keys},
+    {ANONYMOUS "embedding_backward_feature_kernel<", &few_rows_gradient},
+    {ANONYMOUS "krn_partials_per_segment<", &segment_parts},
+    {ANONYMOUS "krn_partial_segment_offset<", &segment_part_offsets},
+    {ANONYMOUS "compute_num_of_partial_segments<", &segment_part_count},
+    {ANONYMOUS "compute_grad_weight<", &segment_part_sums},
+    {ANONYMOUS "sum_and_scatter<", &segment_sums},
 };
 
 }  // namespace

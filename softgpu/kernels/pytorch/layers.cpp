@@ -4,14 +4,6 @@
 namespace softgpu::pytorch {
 namespace {
 
-// Of the parameters from `first` to before `end`, and no others.
-std::uint64_t hash_of(const KernelLaunch& launch, std::uint32_t first, std::uint32_t end,
-                      std::uint64_t more = 0) {
-  Hash hash(more);
-  for (std::uint32_t i = first; i < end; ++i) hash.add_bytes(launch.params[i], launch.param_sizes[i]);
-  return hash.value();
-}
-
 // softmax_warp_*<in, out, accumulated, log2 of elements, of logarithms, masked>
 bool softmax_types(const KernelLaunch& launch, std::uint32_t& in, std::uint32_t& out) {
   const auto arguments = template_arguments(launch.name);

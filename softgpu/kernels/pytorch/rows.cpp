@@ -4,9 +4,6 @@
 namespace softgpu::pytorch {
 namespace {
 
-void touch_if_there(Footprint& out, std::uint64_t at, std::uint64_t bytes, TouchKind kind) {
-  if (at != 0) touch(out, at, bytes, kind);
-}
 // All blocks are in a row, one each.
 bool block_per_row(const KernelLaunch& launch) {
   return launch.grid[1] == 1 && launch.grid[2] == 1;
@@ -22,13 +19,24 @@ bool norm_types(const KernelLaunch& launch, std::size_t arguments, std::uint32_t
   return bytes != 0 && moments != 0;
 }
 
-// cunn_SoftMax*<at once, input's type, type in between, result's type, epilogue>
-bool softmax_types(const KernelLaunch& launch, std::uint32_t& in, std::uint32_t& out) {
+// cunn_SoftMax*<…, input's type, type in between, result's type, epilogue, …>, the first of these at `first`.
+bool softmax_types(const KernelLaunch& launch, std::size_t first, std::size_t arguments, std::uint32_t& in,
+                   std::uint32_t& out) {
   const auto given = template_arguments(launch.name);
-  if (given.size() != 5 || !block_per_row(launch)) return false;
-  in = bytes_of(given[1]);
-  out = bytes_of(given[3]);
+  if (given.size() != arguments || !block_per_row(launch)) return false;
+  in = bytes_of(given[first]);
+  out = bytes_of(given[first + 2]);
   return in != 0 && out != 0;
+}
+
+// (result, input, columns)
+bool softmax_rows(const KernelLaunch& launch, std::uint32_t in_bytes, std::uint32_t out_bytes,
+                  Footprint& out) {
+  const std::uint64_t columns = count(launch, 2), elements = launch.grid[0] * columns;
+  touch(out, address(launch, 1), elements * in_bytes, TouchKind::read);
+  touch(out, address(launch, 0), elements * out_bytes, TouchKind::write);
+  out.scalars = Hash(columns).value();
+  return true;
 }
 
 }  // namespace
@@ -91,18 +99,21 @@ bool layer_norm_weights(const KernelLaunch& launch, Footprint& out) {
 // native/cuda/SoftMax.cu, rows of more than 1,024: (result, input, int columns)
 bool long_softmax_forward(const KernelLaunch& launch, Footprint& out) {
   std::uint32_t in_bytes, out_bytes;
-  if (!softmax_types(launch, in_bytes, out_bytes) || !sizes_are(launch, {pointer, pointer, 4})) return false;
-  const std::uint64_t columns = count(launch, 2), elements = launch.grid[0] * columns;
-  touch(out, address(launch, 1), elements * in_bytes, TouchKind::read);
-  touch(out, address(launch, 0), elements * out_bytes, TouchKind::write);
-  out.scalars = Hash(columns).value();
-  return true;
+  return softmax_types(launch, 1, 5, in_bytes, out_bytes) && sizes_are(launch, {pointer, pointer, 4}) &&
+         softmax_rows(launch, in_bytes, out_bytes, out);
 }
 
-// (input's gradient, result, gradient, size_t columns)
+// The row held in registers: cunn_SoftMaxForwardReg<…, type of an index, registers>, (…, size_t columns)
+bool register_softmax_forward(const KernelLaunch& launch, Footprint& out) {
+  std::uint32_t in_bytes, out_bytes;
+  return softmax_types(launch, 0, 6, in_bytes, out_bytes) && sizes_are(launch, {pointer, pointer, 8}) &&
+         softmax_rows(launch, in_bytes, out_bytes, out);
+}
+
+// Whether the row is held in shared memory or not: (input's gradient, result, gradient, size_t columns)
 bool long_softmax_backward(const KernelLaunch& launch, Footprint& out) {
   std::uint32_t in_bytes, out_bytes;
-  if (!softmax_types(launch, in_bytes, out_bytes) || !sizes_are(launch, {pointer, pointer, pointer, 8}))
+  if (!softmax_types(launch, 1, 5, in_bytes, out_bytes) || !sizes_are(launch, {pointer, pointer, pointer, 8}))
     return false;
   const std::uint64_t columns = count(launch, 3), elements = launch.grid[0] * columns;
   touch(out, address(launch, 1), elements * out_bytes, TouchKind::read);
@@ -126,9 +137,7 @@ bool gather_rows(const KernelLaunch& launch, Footprint& out) {
   if (!touch_strided(out, address(launch, 1), {{table_rows, count(launch, 6)}}, bytes, TouchKind::read) ||
       !touch_strided(out, address(launch, 0), {{gathered, count(launch, 7)}}, bytes, TouchKind::write))
     return false;
-  Hash hash(gathered);
-  for (std::uint32_t i = 4; i < 9; ++i) hash.add_bytes(launch.params[i], launch.param_sizes[i]);
-  out.scalars = hash.value();
+  out.scalars = hash_of(launch, 4, 9, gathered);
   return true;
 }
 

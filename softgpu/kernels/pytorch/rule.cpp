@@ -20,6 +20,13 @@ bool sizes_are(const KernelLaunch& launch, std::initializer_list<std::uint32_t> 
   return std::equal(sizes.begin(), sizes.end(), launch.param_sizes, launch.param_sizes + launch.param_count);
 }
 
+std::uint64_t hash_of(const KernelLaunch& launch, std::uint32_t first, std::uint32_t end,
+                      std::uint64_t more) {
+  Hash hash(more);
+  for (std::uint32_t i = first; i < end; ++i) hash.add_bytes(launch.params[i], launch.param_sizes[i]);
+  return hash.value();
+}
+
 std::string_view template_name(std::string_view name) {
   return name.substr(0, name.find('<'));
 }
@@ -48,8 +55,25 @@ std::uint32_t bytes_of(std::string_view type) {
     if (type == one) return 1;
   for (const std::string_view two : {"c10::Half", "c10::BFloat16", "short"})
     if (type == two) return 2;
-  if (type == "float" || type == "int") return 4;
-  return type == "double" || type == "long" ? 8 : 0;
+  for (const std::string_view four : {"float", "int", "unsigned int"})
+    if (type == four) return 4;
+  for (const std::string_view eight : {"double", "long", "unsigned long", "unsigned long long"})
+    if (type == eight) return 8;
+  return 0;
+}
+
+std::uint32_t bytes_behind(std::string_view pointer) {
+  if (!pointer.ends_with('*')) return 0;
+  pointer.remove_suffix(1);
+  constexpr std::string_view constant = " const";
+  if (pointer.ends_with(constant)) pointer.remove_suffix(constant.size());
+  return bytes_of(pointer);
+}
+
+std::uint32_t opaque_bytes(std::string_view type) {
+  const auto arguments = template_arguments(type);
+  if (arguments.size() != 1 || !template_name(type).ends_with("::OpaqueType")) return 0;
+  return number(arguments[0]).value_or(0);
 }
 
 std::uint32_t bytes_to_compute(std::string_view type) {

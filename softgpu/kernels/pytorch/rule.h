@@ -31,6 +31,9 @@ inline std::uint64_t count(const KernelLaunch& launch, std::uint32_t i) {
                                     : parameter<std::uint32_t>(launch, i);
 }
 bool sizes_are(const KernelLaunch& launch, std::initializer_list<std::uint32_t> sizes);
+// Of the parameters from `first` to before `end`, and no others.
+std::uint64_t hash_of(const KernelLaunch& launch, std::uint32_t first, std::uint32_t end,
+                      std::uint64_t more = 0);
 
 // "a", "b<c, d>" of "f<a, b<c, d> >(…)".
 std::vector<std::string_view> template_arguments(std::string_view name);
@@ -40,11 +43,19 @@ std::string_view template_name(std::string_view name);
 // (OpMathType.h).
 std::uint32_t bytes_of(std::string_view type);
 std::uint32_t bytes_to_compute(std::string_view type);
+// Of what a pointer points to, by the pointer's type: "long const*".
+std::uint32_t bytes_behind(std::string_view pointer);
+// Of a class that stands for so many bytes, whatever they are: "…::OpaqueType<4u>".
+std::uint32_t opaque_bytes(std::string_view type);
 // A template's argument that is a small number.
 std::optional<std::uint32_t> number(std::string_view text);
 
 inline void touch(Footprint& out, std::uint64_t address, std::uint64_t bytes, TouchKind kind) {
   if (bytes > 0) out.touches.push_back({address, bytes, kind});
+}
+
+inline void touch_if_there(Footprint& out, std::uint64_t at, std::uint64_t bytes, TouchKind kind) {
+  if (at != 0) touch(out, at, bytes, kind);
 }
 
 struct Dimension {
@@ -101,7 +112,14 @@ Rule foreach, reduce;
 Rule softmax_forward, softmax_backward, max_pool_forward, max_pool_backward, nll_loss_forward,
     nll_loss_backward;
 // rows.cpp
-Rule layer_norm_forward, layer_norm_backward, layer_norm_weights, long_softmax_forward, long_softmax_backward,
-    gather_rows;
+Rule layer_norm_forward, layer_norm_backward, layer_norm_weights, long_softmax_forward,
+    register_softmax_forward, long_softmax_backward, gather_rows;
+// concatenation.cpp, attention.cpp
+Rule concatenate, attention_forward, attention_backward;
+// sort.cpp
+Rule sort_histogram, sort_bin_sums, sort_pass, scan_start, compaction_start, scan, unique_keys;
+// embedding.cpp
+Rule few_rows_gradient, segment_parts, segment_part_offsets, segment_part_count, segment_part_sums,
+    segment_sums;
 
 }  // namespace softgpu::pytorch
