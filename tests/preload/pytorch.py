@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-from runs import MIB, TO_THE_BYTE, run
+from runs import BUILD, MIB, TO_THE_BYTE, run
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import missed  # noqa: E402
@@ -70,6 +70,8 @@ for _ in range(5):
     graph.replay()
 print(loss.cpu().shape)
 """
+WRONG = BUILD / "tests/preload/libwrong_replay.so"
+FOLLOW_PLANS = {"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1"}
 ALLOCATORS = [{"PYTORCH_ALLOC_CONF": f"backend:{name}"} for name in ("cudaMallocAsync", "native")]
 
 
@@ -131,8 +133,8 @@ class PyTorch(unittest.TestCase):
         """What the program prints under a third of its need is what it prints without pooch."""
         need = self.known(*options, "--iterations", 2, pooch=(), env=env).summary["need_bytes"]
         in_core = self.known(*options, "--iterations", 10, env=env)
-        done = self.known(*options, "--iterations", 10, pooch=("--memory", f"{need // 3}"), env=(env or {}) | {
-            "POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_VERIFY": "all"})
+        done = self.known(*options, "--iterations", 10, pooch=("--memory", f"{need // 3}"), env=(env or {}) | FOLLOW_PLANS | {
+            "POOCH_VERIFY": "all"})
         self.assertEqual(done.out, in_core.out)
         self.assertLessEqual(done.device["peak_bytes"], need // 3)
         self.assertEqual(done.summary["mismatches"], 0)
@@ -158,7 +160,7 @@ class PyTorch(unittest.TestCase):
         in_core = (self.resnet50_ns(6, "--no-pooch") - self.resnet50_ns(3, "--no-pooch")) / 3
         with tempfile.TemporaryDirectory() as cache:
             # Two runs differ by iterations of one plan only where both find it in the cache.
-            env = {"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache}
+            env = FOLLOW_PLANS | {"POOCH_CACHE": cache}
             few, more = [self.resnet50_ns(n, "--memory", "16GiB", env=env) for n in (40, 24, 36)][1:]
         # 1.146 to 1.149 as a rule, 1.156 where several plans in a row cannot be laid out, 1.163 by remapping alone.
         self.assertLessEqual((more - few) / 12 / in_core, 1.15)
@@ -166,27 +168,43 @@ class PyTorch(unittest.TestCase):
     def test_a_small_gpt_trains_under_a_third_of_its_need(self):
         # With a vocabulary of 50304 the loss alone has a third of it all at once.
         options = ("gpt.py", "--layers", 12, "--width", 768, "--vocabulary", 8192, "--iterations", 4)
-        need = self.program(*options, pooch=()).summary["need_bytes"]
+        need = self.known(*options, pooch=()).summary["need_bytes"]
         self.assertGreater(need, 6 * GIB)
-        done = self.program(*options, pooch=("--memory", f"{need // 3}"))
+        done = self.known(*options, pooch=("--memory", f"{need // 3}"))
+        self.assertEqual(done.out, self.known(*options).out)
         self.assertLessEqual(done.device["peak_bytes"], need // 3)
 
-    def test_a_gpt_follows_a_plan_under_a_third_of_its_need(self):
-        options = ("gpt.py", "--layers", 12, "--width", 768, "--vocabulary", 8192, "--batch", 16, "--iterations")
-        need = self.program(*options, 2, pooch=()).summary["need_bytes"]
-        done = self.program(*options, 8, pooch=("--memory", f"{need // 3}"),
-                            env={"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1"})
-        self.assertLessEqual(done.device["peak_bytes"], need // 3)
-        self.assertGreaterEqual(done.summary["planned_iterations"], 4)
-        self.assertEqual((done.summary["plans_left"], done.summary["mismatches"]), (0, 0))
-        self.assertGreater(done.summary["bytes_in"] / done.summary["planned_iterations"], need / 8, "swapped")
+    def test_a_gpt_follows_a_plan_under_a_third_of_its_need_and_computes_from_the_same_content(self):
+        summary = self.same_under_a_third("gpt.py", "--layers", 12, "--width", 768, "--vocabulary", 8192, "--batch", 16)
+        self.assertGreaterEqual(summary["planned_iterations"], 4)
+        self.assertEqual(summary["plans_left"], 0)
+        self.assertGreater(summary["bytes_in"] / summary["planned_iterations"], summary["need_bytes"] / 8, "swapped")
+        self.assertGreater(summary["replays"], 100)
+        self.assertGreater(summary["verified"], 100)
+
+    def test_a_wrong_replay_in_a_gpt_is_found(self):
+        options = ("gpt.py", "--layers", 8, "--width", 512, "--heads", 8, "--vocabulary", 1024, "--batch", 16, "--iterations")
+        need = self.known(*options, 2, pooch=()).summary["need_bytes"]
+        in_core = self.known(*options, 7).out
+        spoilt = FOLLOW_PLANS | {"LD_PRELOAD": str(WRONG), "WRONG_REPLAY_OF": "cublasLtMatmul", "WRONG_REPLAY": "1"}
+        done, unseen = (self.known(*options, 7, pooch=("--memory", f"{need // 3}"), env=spoilt | {"POOCH_VERIFY": how})
+                        for how in ("sample", "off"))
+        # What is made from a wrong one is wrong too.
+        self.assertGreater(done.summary["mismatches"], 0)
+        self.assertRegex(done.err, r"pooch: warning: [\w.]+, made again by cublasLtMatmul, is not what it was; its copy is put "
+                                   r"back, and it is swapped from now on\n")
+        self.assertGreater(done.summary["replays"], 20)
+        self.assertEqual(done.out, in_core)
+        self.assertEqual(unseen.summary["verified"], 0)
+        self.assertNotEqual(unseen.out, in_core, "the fault is one")
 
     def test_a_gpt_keeps_its_addresses_on_their_memory_under_half_of_its_need(self):
         # The last iteration's logits are there until the next ones are made, beside the layout and at another address.
         options = ("gpt.py", "--layers", 12, "--width", 768, "--vocabulary", 8192, "--batch", 16, "--iterations")
         need = self.program(*options, 2, pooch=()).summary["need_bytes"]
-        done = self.program(*options, 20, pooch=("--memory", f"{need // 2}"), env={
-            "POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_BACKING": "alias", "POOCH_LOG": "info"})
+        done = self.known(*options, 20, pooch=("--memory", f"{need // 2}"),
+                          env=FOLLOW_PLANS | {"POOCH_BACKING": "alias", "POOCH_LOG": "info"})
+        self.assertEqual(done.out, self.known(*options, 20).out)
         self.assertIn("alias mode: ", done.err)
         self.assertNotIn("alias mode ends", done.err)
         room = float(re.search(r"layout: .* of ([\d.]+) GiB", done.err)[1])
@@ -197,7 +215,7 @@ class PyTorch(unittest.TestCase):
         # PyTorch's own kernels normalise there, behind which nothing could be dropped as long as they may read what they write.
         done = run(PER_CALL, [PYTHON, SOURCE / "tests/gpu/torch_example.py", "--bf16", SOURCE / "examples/pytorch/resnet50.py",
                             "--channels-last", "--same-batch", "--batch", 1280, "--iterations", 12], "--memory", "16GiB",
-                   env={"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_LOG": "info"})
+                   env=FOLLOW_PLANS | {"POOCH_LOG": "info"})
         self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
         in_core = float(re.search(r"ms predicted, ([\d.]+) ms in core", done.err)[1])
         most = missed.figure("pytorch: resnet50.py --bf16 --channels-last --batch 1280", 1.2)
@@ -209,7 +227,7 @@ class PyTorch(unittest.TestCase):
         done = run(DEVICE, [PYTHON, SOURCE / "tests/gpu/torch_example.py", "--bf16", SOURCE / "examples/pytorch/gpt.py",
                             "--layers", 4, "--width", 1024, "--heads", 16, "--batch", 16, "--vocabulary", 8192,
                             "--iterations", 10], "--memory", "3GiB",
-                   env={"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1"})
+                   env=FOLLOW_PLANS)
         self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
         self.assertGreaterEqual(done.summary["planned_iterations"], 6)
         self.assertGreater(done.summary["replays"], 100)
@@ -244,8 +262,10 @@ class PyTorch(unittest.TestCase):
         self.assertLessEqual(took[1] / took[0], 1.01)
 
     def test_a_small_gpt_trains_from_the_native_allocator(self):
-        self.program("gpt.py", "--layers", 4, "--batch", 2, "--iterations", 3, "--optimizer", "sgd",
-                     pooch=("--memory", "2GiB"), env={"PYTORCH_ALLOC_CONF": "backend:native"})
+        options = ("gpt.py", "--layers", 4, "--batch", 2, "--iterations", 3, "--optimizer", "sgd")
+        done, in_core = (self.known(*options, pooch=pooch, env=ALLOCATORS[1])
+                         for pooch in (("--memory", "2GiB"), ("--no-pooch",)))
+        self.assertEqual(done.out, in_core.out)
 
 
 if __name__ == "__main__":
