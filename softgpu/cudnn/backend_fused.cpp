@@ -30,7 +30,8 @@ bool add_tensor(FusedPlan& plan, const BackendDescriptor& tensor, TouchKind kind
   auto* const found = std::find(plan.uids.begin(), end, uid);
   FusedGraph::Tensor* const same = &plan.args.tensors[static_cast<std::size_t>(found - plan.uids.begin())];
   if (found != end) {
-    if (same->kind != kind) same->kind = TouchKind::read_write;
+    // What one operation of a graph makes, another takes: nothing that was there before is read.
+    if (kind == TouchKind::write) same->kind = kind;
     return true;
   }
   if (plan.tensors == FusedGraph::pointers) return false;
