@@ -44,8 +44,10 @@ std::uint32_t lambda_takes(std::string_view text, std::size_t arguments) {
 std::optional<std::uint32_t> members_of_pair(std::string_view functor, std::uint32_t element) {
   if (functor.starts_with("at::native::binary_internal::MulFunctor<")) return 0;
   // native/cuda/ActivationThresholdKernel.cu: the threshold and the value
-  if (functor.starts_with("at::native::(anonymous namespace)::threshold_kernel_impl<float>("))
-    return 2 * element;
+  if (template_name(functor) == "at::native::(anonymous namespace)::threshold_kernel_impl") {
+    const auto arguments = template_arguments(functor);
+    if (arguments.size() == 1 && bytes_of(arguments[0]) == element) return 2 * element;
+  }
   return std::nullopt;
 }
 
@@ -87,8 +89,11 @@ std::optional<Functor> functor_of(std::string_view text) {
     return Functor{{one, one}, empty, 0, 0};
   if (two != 0 && text.starts_with("at::native::GeluBackwardCUDAKernelImpl("))
     return Functor{{two, two, two}, empty, 0, 0};
-  // native/cuda/TensorCompare.cu: both limits, and which of them hold
-  if (one == 4 && text.starts_with("at::native::(anonymous namespace)::launch_clamp_scalar("))
+  // native/cuda/Copy.cu
+  if (one == 4 && text.starts_with("at::native::bfloat16_copy_kernel_cuda("))
+    return Functor{{2, one}, empty, 0, 0};
+  // native/cuda/TensorCompare.cu: both limits, as floats, and which of them hold
+  if ((one == 4 || one == 2) && text.starts_with("at::native::(anonymous namespace)::launch_clamp_scalar("))
     return Functor{{one, one}, closure_bytes(12), 0, 12};
   return std::nullopt;
 }
@@ -162,6 +167,39 @@ bool strided_elementwise(const KernelLaunch& launch, Footprint& out) {
     default:
       return false;
   }
+}
+
+// (int elements, functor, std::array<char*, operands>, offsets of inputs, of the result,
+// LoadWithCast<inputs>, StoreWithCast<1>): memory holds other types than the functor takes, each a number and
+// its bytes.
+bool casting_elementwise(const KernelLaunch& launch, Footprint& out) {
+  constexpr std::string_view trivial = "TrivialOffsetCalculator<";
+  const auto arguments = template_arguments(launch.name);
+  if (arguments.size() != 7 || !arguments[3].starts_with(trivial) || !arguments[4].starts_with(trivial) ||
+      template_name(arguments[5]) != "at::native::memory::LoadWithCast" ||
+      arguments[6] != "at::native::memory::StoreWithCast<1>")
+    return false;
+  const auto functor = functor_of(arguments[0]);
+  if (!functor || functor->operands.size() < 2) return false;
+  const auto operands = static_cast<std::uint32_t>(functor->operands.size()), inputs = operands - 1;
+  const std::uint32_t sizes_at = (inputs + 3) / 4 * 4;
+  if (!sizes_are(launch, {4, functor->bytes, 8 * operands, 1, 1, sizes_at + 4 * inputs, 8})) return false;
+  const auto elements = parameter<std::uint32_t>(launch, 0);
+  Hash hash(elements);
+  hash_functor(hash, *functor, launch.params[1]);
+  for (std::uint32_t i = 0; i < operands; ++i) {
+    const auto* const casts = static_cast<const char*>(launch.params[i == 0 ? 6 : 5]);
+    const std::uint32_t input = i == 0 ? 0 : i - 1;
+    std::uint32_t bytes;
+    std::memcpy(&bytes, casts + (i == 0 ? 4 : sizes_at) + 4 * input, sizeof bytes);
+    std::uint64_t address;
+    std::memcpy(&address, static_cast<const char*>(launch.params[2]) + 8 * i, sizeof address);
+    if (bytes == 0 || bytes > 16) return false;
+    touch(out, address, std::uint64_t{elements} * bytes, i == 0 ? TouchKind::write : TouchKind::read);
+    hash.add_bytes(casts + input, 1).add(bytes);
+  }
+  out.scalars = hash.value();
+  return true;
 }
 
 // (int elements, functor, result*), of arange for 64-bit numbers: where it starts and its step

@@ -100,6 +100,49 @@ bool max_pool_backward(const KernelLaunch& launch, Footprint& out) {
   return true;
 }
 
+// Channels last: (input, images, channels, height, width, pooled height and width, and so on, strides of
+// image, channel, row and column, two of how threads share channels, result, places)
+bool max_pool_forward_last(const KernelLaunch& launch, Footprint& out) {
+  const auto arguments = template_arguments(launch.name);
+  const std::uint32_t bytes = arguments.empty() ? 0 : bytes_of(arguments[0]);
+  if (bytes == 0 || !sizes_are(launch, {pointer, 4, 4, 4, 4, 4, 4, 4, 4, 4,       4,      4,
+                                        4,       4, 4, 4, 4, 4, 4, 4, 4, pointer, pointer}))
+    return false;
+  const std::uint64_t images = count(launch, 1), channels = count(launch, 2);
+  const std::uint64_t height = count(launch, 3), width = count(launch, 4);
+  if (!windows_cover(launch, 5, height, width) || count(launch, 15) != height * width * channels ||
+      count(launch, 16) != 1 || count(launch, 17) != width * channels || count(launch, 18) != channels)
+    return false;
+  const std::uint64_t results = images * count(launch, 5) * count(launch, 6) * channels;
+  touch(out, address(launch, 0), images * height * width * channels * bytes, TouchKind::read);
+  touch(out, address(launch, 21), results * bytes, TouchKind::write);
+  touch(out, address(launch, 22), results * 8, TouchKind::write);
+  out.scalars = hash_of(launch, 1, 21);
+  return true;
+}
+
+// (gradient, places, images, channels, height, width, and so on, the gradient's strides of channel, row and
+// column, two of how threads share channels, input's gradient). Where a place is in one window only and not
+// the largest there, nothing is written: the program has left zeros.
+bool max_pool_backward_last(const KernelLaunch& launch, Footprint& out) {
+  const auto arguments = template_arguments(launch.name);
+  const std::uint32_t bytes = arguments.empty() ? 0 : bytes_of(arguments[0]);
+  if (bytes == 0 || !sizes_are(launch, {pointer, pointer, 4, 8, 8, 8, 4, 4, 4, 4, 4,
+                                        4,       4,       4, 4, 4, 4, 4, 4, 4, 4, pointer}))
+    return false;
+  const std::uint64_t images = count(launch, 2), channels = count(launch, 3);
+  const std::uint64_t height = count(launch, 4), width = count(launch, 5);
+  if (!windows_cover(launch, 6, height, width) || count(launch, 16) != 1 ||
+      count(launch, 17) != count(launch, 7) * channels || count(launch, 18) != channels)
+    return false;
+  const std::uint64_t results = images * count(launch, 6) * count(launch, 7) * channels;
+  touch(out, address(launch, 0), results * bytes, TouchKind::read);
+  touch(out, address(launch, 1), results * 8, TouchKind::read);
+  touch(out, address(launch, 21), images * height * width * channels * bytes, TouchKind::read_write);
+  out.scalars = hash_of(launch, 2, 21);
+  return true;
+}
+
 // native/cuda/Loss.cu: (loss, sum of weights, input, classes, weights, mean, rows, columns, classes, ignored)
 bool nll_loss_forward(const KernelLaunch& launch, Footprint& out) {
   const auto arguments = template_arguments(launch.name);

@@ -1,4 +1,6 @@
 // reduce_kernel<threads, results of a thread, ReduceOp>(ReduceOp): native/cuda/Reduce.cuh.
+#include <string>
+
 #include "softgpu/kernels/pytorch/rule.h"
 
 namespace softgpu::pytorch {
@@ -15,7 +17,7 @@ struct Config {
 };
 static_assert(sizeof(Config) == 64);
 
-// ReduceOp<float, …, uint32_t, float, …>
+// ReduceOp<type, …, uint32_t, type of the result, …>, of types that are summed up in float
 struct Reduction {
   float factor;  // of MeanOps; those for sums have no members
   float identity;
@@ -28,11 +30,11 @@ struct Reduction {
   std::int32_t result_count;
 };
 
-bool touch_input(const Reduction& op, Footprint& out) {
+bool touch_input(const Reduction& op, std::uint32_t bytes, Footprint& out) {
   auto dimensions = op.input.of(0);
   const auto outer = op.output.of(1);
   dimensions.insert(dimensions.end(), outer.begin(), outer.end());
-  return touch_strided(out, op.source, dimensions, sizeof(float), TouchKind::read);
+  return touch_strided(out, op.source, dimensions, bytes, TouchKind::read);
 }
 
 void hash_config(Hash& hash, const Config& config) {
@@ -61,11 +63,13 @@ bool reduce(const KernelLaunch& launch, Footprint& out) {
   const auto arguments = template_arguments(launch.name);
   if (arguments.size() != 3 || template_name(arguments[2]) != "at::native::ReduceOp") return false;
   const auto of_op = template_arguments(arguments[2]);
-  if (of_op.size() != 6 || of_op[0] != "float" || of_op[2] != "unsigned int" || of_op[3] != "float")
+  if (of_op.size() != 6 || of_op[2] != "unsigned int" || bytes_to_compute(of_op[0]) != sizeof(float) ||
+      bytes_to_compute(of_op[3]) != sizeof(float))
     return false;
-  const bool mean = of_op[1] == "at::native::MeanOps<float, float, float, float>";
-  constexpr std::string_view sum =
-      "at::native::func_wrapper_t<float, at::native::sum_functor<float, float, float>::";
+  const std::string in(of_op[0]), result(of_op[3]);
+  const bool mean = of_op[1] == "at::native::MeanOps<" + in + ", float, float, " + result + ">";
+  const std::string sum = "at::native::func_wrapper_t<" + result + ", at::native::sum_functor<" + in +
+                          ", float, " + result + ">::";
   if (!mean && !of_op[1].starts_with(sum)) return false;
   if (!sizes_are(launch, {sizeof(Reduction)})) return false;
 
@@ -75,8 +79,8 @@ bool reduce(const KernelLaunch& launch, Footprint& out) {
   if (!op.input.well() || !op.output.well() || op.input.elements() != inputs ||
       op.output.elements() != outputs || op.partial_sums != 0 || op.result_count != 1 || !op.final_output)
     return false;
-  if (!touch_input(op, out)) return false;
-  if (!touch_strided(out, op.results[0], op.output.of(0), sizeof(float),
+  if (!touch_input(op, bytes_of(in), out)) return false;
+  if (!touch_strided(out, op.results[0], op.output.of(0), bytes_of(result),
                      op.accumulate ? TouchKind::read_write : TouchKind::write))
     return false;
   touch_between_blocks(launch, op, out);

@@ -105,12 +105,15 @@ static_assert(sizeof(Offsets<1>) == 404 && sizeof(Offsets<2>) == 504 && sizeof(O
 
 using Rule = bool(const KernelLaunch& launch, Footprint& out);
 // elementwise.cpp
-Rule vectorized_elementwise, strided_elementwise, indexed_elementwise;
+Rule vectorized_elementwise, strided_elementwise, casting_elementwise, indexed_elementwise;
 // foreach.cpp, reduce.cpp
 Rule foreach, reduce;
 // layers.cpp
-Rule softmax_forward, softmax_backward, max_pool_forward, max_pool_backward, nll_loss_forward,
-    nll_loss_backward;
+Rule softmax_forward, softmax_backward, max_pool_forward, max_pool_backward, max_pool_forward_last,
+    max_pool_backward_last, nll_loss_forward, nll_loss_backward;
+// batch_norm.cpp
+Rule batch_norm_statistics, batch_norm_running, batch_norm_forward, batch_norm_backward_sums,
+    batch_norm_backward;
 // rows.cpp
 Rule layer_norm_forward, layer_norm_backward, layer_norm_weights, long_softmax_forward,
     register_softmax_forward, long_softmax_backward, gather_rows;
