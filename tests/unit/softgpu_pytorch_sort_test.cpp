@@ -64,7 +64,11 @@ TEST(SoftgpuPytorchSort, APrefixSumBeginsWithAClearedStateOfEachTile) {
                   "InputValue<long, long*>, unsigned int, long, false, long>(more)",
               a, b, c, 0, '\0', std::array<std::uint64_t, 2>{0x9306900, 0}, 8192);
   scan = launched(scan, 10, 128);
-  EXPECT_EQ(scan.touches(), (Touches{{a, all, read}, {c, (32 + 10) * 16, both}, {b, all, write}}));
+  // The last 31 may be of nobody: whoever wrote them knew their number in whole warps.
+  EXPECT_EQ(scan.touches(), (Touches{{a, all - 31 * 8, read},
+                                     {a + all - 31 * 8, 31 * 8, TouchKind::reach},
+                                     {c, (32 + 10) * 16, both},
+                                     {b, all, write}}));
   const std::uint64_t scalars = scan.scalars();
   scan.put(5, 1, std::array<char, 7>{});
   EXPECT_EQ(scan.scalars(), scalars) << "nothing sets what is behind the flag";
@@ -90,14 +94,13 @@ TEST(SoftgpuPytorchSort, WhatDiffersFromTheOneBeforeIsWrittenAsFarAsThereIsRoom)
   EXPECT_EQ(sweep.scalars(), scalars);
 }
 
-TEST(SoftgpuPytorchSort, SegmentsHaveAsMuchRoomAsThreads) {
+TEST(SoftgpuPytorchSort, OfSegmentsTheLastBlockIsSureOfOne) {
   // 16,384 indices, 4,096 rows
   const Kernel parts(ANONYMOUS "krn_partials_per_segment<long>(more)", a, b, c, 2 * tokens);
-  EXPECT_EQ(launched(parts, 128, 32).touches(),
-            (Touches{{b, 2 * all, read}, {c, 8, read}, {a, 4096 * 8, write}}));
-  EXPECT_EQ(launched(parts, 513, 32).touches()[2], (Touch{a, 2 * all, write})) << "none is empty";
-  const Kernel offsets(ANONYMOUS "krn_partial_segment_offset<long>(more)", a, b, c, d, e);
   constexpr std::uint64_t sure = (127 * 32 + 1) * 8;  // of the last 32 there may be one
+  EXPECT_EQ(launched(parts, 128, 32).touches(),
+            (Touches{{b, 2 * all, read}, {c, 8, read}, {a, sure, write}}));
+  const Kernel offsets(ANONYMOUS "krn_partial_segment_offset<long>(more)", a, b, c, d, e);
   EXPECT_EQ(launched(offsets, 128, 32).touches(),
             (Touches{{b, sure, read}, {c, sure, read}, {d, sure, read}, {e, 8, read}, {a, sure, write}}));
   const Kernel number(ANONYMOUS "compute_num_of_partial_segments<long>(more)", a, b, c, d);

@@ -227,6 +227,10 @@ TEST(SoftgpuPytorch, ALongSoftmaxHasABlockForEachRow) {
                                       "LogSoftMaxForwardEpilogue, long, 8>(more)",
                             a, b, std::int64_t{8192});
   EXPECT_EQ(rows(in_registers, 10).touches(), (Touches{{b, 327680, read}, {a, 327680, write}}));
+  const Kernel shared(ANONYMOUS "cunn_SoftMaxForwardSmem<4, float, float, float, " ANONYMOUS
+                                "LogSoftMaxForwardEpilogue, long>(more)",
+                      a, b, std::int64_t{8192});
+  EXPECT_EQ(rows(shared, 10).touches(), (Touches{{b, 327680, read}, {a, 327680, write}}));
   const Kernel backward(ANONYMOUS "cunn_SoftMaxBackward<4, float, float, float, " ANONYMOUS
                                   "LogSoftMaxBackwardEpilogue>(more)",
                         a, b, c, std::int64_t{50304});

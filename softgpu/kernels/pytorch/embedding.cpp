@@ -10,8 +10,6 @@
 // The table's gradient is a sum onto zeros in rows that lie in device memory. How many rows it has no
 // parameter tells, so its first row stands for all: whatever reads the gradient depends on what this kernel
 // read.
-#include <algorithm>
-
 #include "softgpu/kernels/pytorch/rule.h"
 
 namespace softgpu::pytorch {
@@ -57,14 +55,12 @@ bool few_rows_gradient(const KernelLaunch& launch, Footprint& out) {
   return true;
 }
 
-// krn_partials_per_segment(parts of each segment, segments' begins, segments, indices). A segment has a
-// thread; there are no more segments than indices.
+// krn_partials_per_segment(parts of each segment, segments' begins, segments, indices)
 bool segment_parts(const KernelLaunch& launch, Footprint& out) {
   const std::uint64_t index = index_of(launch);
   if (index == 0 || !sizes_are(launch, {pointer, pointer, pointer, 8})) return false;
-  const std::uint64_t indices = count(launch, 3);
-  const std::uint64_t segments = std::min(std::uint64_t{launch.grid[0]} * launch.block[0], indices);
-  touch(out, address(launch, 1), indices * index, TouchKind::read);
+  const std::uint64_t segments = at_least(launch, 1);
+  touch(out, address(launch, 1), count(launch, 3) * index, TouchKind::read);
   touch(out, address(launch, 2), number_bytes, TouchKind::read);
   touch(out, address(launch, 0), segments * index, TouchKind::write);
   out.scalars = hash_of(launch, 3, 4, segments);

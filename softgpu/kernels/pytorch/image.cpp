@@ -34,6 +34,7 @@ constexpr softgpu::KernelFamily families[] = {
     {ANONYMOUS "GammaBetaBackwardCUDAKernelTemplate<", &layer_norm_weights},
     {ANONYMOUS "cunn_SoftMaxForward<", &long_softmax_forward},
     {ANONYMOUS "cunn_SoftMaxForwardReg<", &register_softmax_forward},
+    {ANONYMOUS "cunn_SoftMaxForwardSmem<", &shared_softmax_forward},
     {ANONYMOUS "cunn_SoftMaxBackward<", &long_softmax_backward},
     {ANONYMOUS "cunn_SoftMaxBackwardSmem<", &long_softmax_backward},
     {"at::native::vectorized_gather_kernel<", &gather_rows},

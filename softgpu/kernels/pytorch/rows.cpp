@@ -110,6 +110,13 @@ bool register_softmax_forward(const KernelLaunch& launch, Footprint& out) {
          softmax_rows(launch, in_bytes, out_bytes, out);
 }
 
+// In shared memory: cunn_SoftMaxForwardSmem<at once, …, type of an index>
+bool shared_softmax_forward(const KernelLaunch& launch, Footprint& out) {
+  std::uint32_t in_bytes, out_bytes;
+  return softmax_types(launch, 1, 6, in_bytes, out_bytes) && sizes_are(launch, {pointer, pointer, 8}) &&
+         softmax_rows(launch, in_bytes, out_bytes, out);
+}
+
 // Whether the row is held in shared memory or not: (input's gradient, result, gradient, size_t columns)
 bool long_softmax_backward(const KernelLaunch& launch, Footprint& out) {
   std::uint32_t in_bytes, out_bytes;

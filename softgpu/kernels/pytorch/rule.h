@@ -116,7 +116,7 @@ Rule batch_norm_statistics, batch_norm_running, batch_norm_forward, batch_norm_b
     batch_norm_backward;
 // rows.cpp
 Rule layer_norm_forward, layer_norm_backward, layer_norm_weights, long_softmax_forward,
-    register_softmax_forward, long_softmax_backward, gather_rows;
+    register_softmax_forward, shared_softmax_forward, long_softmax_backward, gather_rows;
 // concatenation.cpp, attention.cpp
 Rule concatenate, attention_forward, attention_backward;
 // sort.cpp

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint64_t digit_bits = 8, digits = 1 << digit_bits;  // ONESWEEP_RADIX_BITS of all policies
 constexpr std::uint64_t padding = 32;                              // TILE_STATUS_PADDING
+constexpr std::uint64_t warp = 32;
 
 // Of a tile's sum beside its status: ScanTileState<type, true>, one word for both.
 std::uint64_t state_bytes(std::string_view type) {
@@ -92,7 +93,10 @@ bool compaction_start(const KernelLaunch& launch, Footprint& out) {
   return true;
 }
 
-// <policy, in, out, state, sum, first value, offset, …>(in, out, state, first tile, sum, first value, items)
+// PyTorch adds up all of an array's room, of which the launch before has set as much as the device knows. How
+// much room there is it is told in whole warps alone (embedding.cpp), so the last 31 numbers may be of
+// nobody. <policy, in, out, state, sum, first value, offset, …>(in, out, state, first tile, sum, first value,
+// items)
 bool scan(const KernelLaunch& launch, Footprint& out) {
   // InputValue: the value, or where it will be
   struct First {
@@ -109,7 +113,9 @@ bool scan(const KernelLaunch& launch, Footprint& out) {
   const auto first = parameter<First>(launch, 5);
   if (in == 0 || result != 8 || state == 0 || first.will_be || count(launch, 3) != 0) return false;
   const std::uint64_t items = count(launch, 6);
-  touch(out, address(launch, 0), items * in, TouchKind::read);
+  const std::uint64_t set = items == 0 ? 0 : (items - 1) / warp * warp + 1;
+  touch(out, address(launch, 0), set * in, TouchKind::read);
+  touch(out, address(launch, 0) + set * in, (items - set) * in, TouchKind::reach);
   touch(out, address(launch, 2), (padding + launch.grid[0]) * state, TouchKind::read_write);
   touch(out, address(launch, 1), items * result, TouchKind::write);
   out.scalars = Hash(items).add(first.value).value();
