@@ -6,8 +6,10 @@
 namespace softgpu {
 namespace {
 
-constexpr std::uint64_t large = 1 << 20;  // such copies leave their first bytes in page-locked memory
-constexpr std::uint64_t told_bytes = 64;  // so many
+// Copies of so much into page-locked allocations of so much leave their first bytes there: else a network's
+// maps would fill the host's memory.
+constexpr std::uint64_t large_copy = 1 << 20, large_allocation = 64 << 20;
+constexpr std::uint64_t told_bytes = 64;
 constexpr std::uint64_t hashed_whole = 64 << 10;
 constexpr std::uint64_t sample_step = 64 << 10, sample_bytes = 64, sample_edge = 4 << 10;
 constexpr std::uint64_t scalar_bytes = 8;
@@ -212,13 +214,17 @@ void Provenance::copy(const Work& work) {
 }
 
 void Provenance::deliver(const CopyPart& part, const std::vector<Run>& runs) {
-  if (addresses_.find(part.to) == nullptr)
-    return deliver_to_host(part, runs, part.bytes < large || host_.find(part.to) == nullptr);
+  if (addresses_.find(part.to) == nullptr) return deliver_to_host(part, runs, whole_on_host(part));
   std::uint64_t offset = 0;
   for (const Run& run : runs) {
     write(part.to + offset, run.bytes, run.origin);
     offset += run.bytes;
   }
+}
+
+bool Provenance::whole_on_host(const CopyPart& part) const {
+  const Pinned* const pinned = host_.find(part.to);
+  return pinned == nullptr || part.bytes < large_copy || pinned->bytes < large_allocation;
 }
 
 void Provenance::deliver_to_host(const CopyPart& part, const std::vector<Run>& runs, bool whole) {

@@ -3,7 +3,8 @@
 // and content that is stale leave other tokens, and what the host reads is made from tokens: it differs too.
 //
 // What the host's memory holds:
-// - page-locked: tokens, and bytes made from them: of a copy of 1 MiB or more the first 64, else all.
+// - page-locked: tokens, and bytes made from them: of a copy of 1 MiB or more into an allocation of 64 MiB or
+//   more the first 64, else all.
 //   Where a later copy finds other bytes, the program has written there itself.
 // - pageable: bytes made from tokens.
 // - the program's own content: its token is the hash of its bytes (of more than 64 KiB a sample).
@@ -77,6 +78,8 @@ class Provenance {
   bool move_bytes(const CopyPart& part);
   bool still_there(std::uint64_t begin, std::uint64_t end, const Kept& kept) const;
   void deliver(const CopyPart& part, const std::vector<Run>& runs);
+  // Does the host get all bytes of such a copy?
+  bool whole_on_host(const CopyPart& part) const;
   // `whole`: with all bytes.
   void deliver_to_host(const CopyPart& part, const std::vector<Run>& runs, bool whole);
   // Bytes that are made from a token, from `origin` on.

@@ -5,6 +5,7 @@ usage: harsh_rows.py BUILD_FOLDER [--backings default,remap,alias] [--devices vm
 Prints one line of a Markdown table for each: in-core on the same device, predicted, executed, and iterations that followed a plan or left it.
 """
 import argparse
+import functools
 import pathlib
 import sys
 import tempfile
@@ -18,7 +19,9 @@ from runs import TRAIN, run  # noqa: E402
 DEVICES = tuple(f"vmm={vmm}:noise={noise},1" for vmm in (0, 1, 3) for noise in (0, 2))
 
 
-def in_core_ms(device, command):
+@functools.cache
+def in_core_ms(device, network):
+    command = [TRAIN, *network.split(), "--iterations"]
     ns = [run(device + ":memory=1TiB", [*command, n], "--no-pooch").device["virtual_ns"] for n in (3, 6)]
     return (ns[1] - ns[0]) / 3e6
 
@@ -27,7 +30,7 @@ def measure(row, options, backing):
     model, gib, network, allowed, _ = row
     device = f"soft:{model}:timing:{options}"
     command = [TRAIN, *network.split(), "--iterations"]
-    alone = in_core_ms(device, command)
+    alone = in_core_ms(device, network)
     with tempfile.TemporaryDirectory() as cache:
         env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache} | ({} if backing == "default" else {"POOCH_BACKING": backing})
         done = run(device, [*command, ITERATIONS], "--policy", "hybrid", "--memory", f"{gib}GiB", env=env, timeout=1800)

@@ -88,7 +88,7 @@ class Times(unittest.TestCase):
 
     def profile(self, *arguments, timer="automatic"):
         with tempfile.TemporaryDirectory() as folder:
-            done = runs.run(DEVICE, [runs.TRAIN, "--iterations", 6, *arguments],
+            done = runs.run(DEVICE + runs.STEADY, [runs.TRAIN, "--iterations", 6, *arguments],
                             env={"POOCH_REPORT": folder, "POOCH_TIMER": timer})
             self.assertEqual(done.status, 0, done.err)
             return json.loads((pathlib.Path(folder) / "profile.json").read_text())
@@ -124,7 +124,7 @@ class Times(unittest.TestCase):
         # Of five iterations the last three are timed, so the median is one of those.
         network = ["--network", "resnet50", "--batch", "64", "--iterations", 5]
         def run(*options, timer="automatic"):
-            done = runs.run(DEVICE, [runs.TRAIN, *network, "--json"], *options, env={"POOCH_TIMER": timer})
+            done = runs.run(DEVICE + runs.STEADY, [runs.TRAIN, *network, "--json"], *options, env={"POOCH_TIMER": timer})
             self.assertEqual(done.status, 0, done.err)
             return json.loads(done.out)["ms_per_iteration"]
 
@@ -152,7 +152,7 @@ class Times(unittest.TestCase):
         network = ["--network", "googlenet", "--batch", "1", "--input-size", "64", "--iterations", 20]
         times = {}
         for timer in ("none", "cupti", "events"):
-            done = runs.run(DEVICE, [runs.TRAIN, *network, "--json"], env={"POOCH_TIMER": timer})
+            done = runs.run(DEVICE + runs.STEADY, [runs.TRAIN, *network, "--json"], env={"POOCH_TIMER": timer})
             self.assertEqual(done.status, 0, done.err)
             times[timer] = json.loads(done.out)["ms_per_iteration"]
         self.assertEqual(times["cupti"], times["none"])

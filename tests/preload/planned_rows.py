@@ -7,12 +7,12 @@ import sys
 import tempfile
 import unittest
 
-from runs import MIB, TRAIN, run
+from runs import MIB, STEADY, TRAIN, run
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import missed  # noqa: E402
 
-# Rows that miss their limit where mapping costs for each handle.
+# For rows that miss their limit where mapping costs for each handle. STEADY is for those that miss it at 2 % noise.
 PER_CALL = ":vmm=percall"
 # Device, GiB, network, the most that it may take over in-core, options of the device.
 ROWS = (
@@ -21,7 +21,7 @@ ROWS = (
     ("v100-pcie3", 16, "--network resnet50 --batch 1024", 0.25, PER_CALL),
     ("v100-nvlink2", 16, "--network resnet50 --batch 640", 0.02, PER_CALL),
     ("v100-nvlink2", 16, "--network resnet50 --batch 1152", 0.04, PER_CALL),
-    ("titanx", 12, "--network vgg16 --batch 229 --separate-relu", 0.03, ""),
+    ("titanx", 12, "--network vgg16 --batch 229 --separate-relu", 0.03, STEADY),
     ("v100-pcie3", 16, "--network alexnet --batch 2688", 0.03, ""),
     ("v100-pcie3", 16, "--network resnext101-3d --input-size 448 --input-width 224 --frames 256 --batch 1", 0.05, ""),
 )
@@ -40,6 +40,7 @@ class PlannedRows(unittest.TestCase):
         self.assertLessEqual(done.device["peak_bytes"], gib * 1024 * MIB)
         # Losses are made from where the weights come from, and so on back: equal ones are equal all the way.
         self.assertEqual(done.losses, more.losses)
+        self.assertNotIn("nan", "".join(more.losses))
         self.assertEqual((done.device["tokens"]["unknown"], more.device["tokens"]["unknown"]), ({}, {}))
         summary = done.summary
         self.assertEqual((summary["plans_left"], summary["mismatches"]), (0, 0))
@@ -55,9 +56,9 @@ class PlannedRows(unittest.TestCase):
             with self.subTest(row):
                 self.check(*row)
 
-    def test_rows_that_run_at_kinder_prices_are_named_as_missed(self):
+    def test_rows_that_run_on_kinder_devices_are_named_as_missed(self):
         for device, _, network, most, options in ROWS:
-            if options == PER_CALL:
+            if options:
                 self.assertGreater(missed.figure(f"planned_rows: {device} {network}", most), most)
 
 

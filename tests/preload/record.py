@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from runs import POOCH, TRAIN, run
+from runs import POOCH, STEADY, TRAIN, run
 
 KEPT = pathlib.Path(__file__).resolve().parent.parent / "recordings"
 TIMING = "soft:v100-pcie3:timing"
@@ -90,7 +90,7 @@ class Record(unittest.TestCase):
         done = self.record("sh", "-c", "echo out; exit 7")
         self.assertEqual((done.returncode, done.stdout), (7, "out\n"))
         self.assertFalse(self.file.exists())
-        plain = run(TIMING, [TRAIN, "--network", "resnet50", *SMALL, "--iterations", "2"])
+        plain = run(TIMING + STEADY, [TRAIN, "--network", "resnet50", *SMALL, "--iterations", "2"])
         done = self.record(TRAIN, "--network", "resnet50", *SMALL, "--iterations", 2)
         self.assertEqual((done.returncode, done.stdout), (0, plain.out))
 
