@@ -1,6 +1,7 @@
 #include "memory.h"
 
 #include <fmt/format.h>
+#include <exception>
 
 #include <algorithm>
 #include <utility>
@@ -33,6 +34,8 @@ Tensor Memory::tensor(Shape shape, cudaStream_t first_use) {
 
 void Memory::free(void* data, std::size_t bytes) noexcept {
   live_ -= bytes;
+  // An exception may come before this stream waits for what another one writes here.
+  if (std::uncaught_exceptions() > 0) (void)cudaDeviceSynchronize();
   const cudaError_t status = kind_ == Kind::stream_ordered ? cudaFreeAsync(data, compute_) : cudaFree(data);
   if (free_status_ == cudaSuccess) free_status_ = status;
 }

@@ -34,9 +34,16 @@ POOCH_REAL(cuda, cuMemFreeAsync_ptsz);
 // Where a managed row begins: no driver promises more, and every texture and copy engine accepts it.
 constexpr std::uint64_t pitch_unit = 512;
 
+// A device in trouble fails every call after the first, which is the one that gets a line.
+bool first_in_trouble() {
+  static constinit std::atomic<bool> reported{false};
+  return !reported.exchange(true);
+}
+
 // The session itself says when memory is exhausted.
 CUresult refuse(const Error& error) {
-  if (error.code != ErrorCode::out_of_memory) log::error("an allocation failed: {}", error.message);
+  if (error.code != ErrorCode::out_of_memory && first_in_trouble())
+    log::failure("an allocation failed: " + error.message);
   return to_cuda(error);
 }
 
@@ -116,6 +123,13 @@ CUresult allocate_from(const Scope& scope, PoolAccount* pool, CUdeviceptr* addre
                   real);
 }
 
+CUresult refuse_free(const runtime::Session& session, CUdeviceptr address, const Error& why) {
+  // The program's mistake gets a line each time.
+  if (why.code == ErrorCode::invalid_argument || (!session.failed() && first_in_trouble()))
+    log::failure(fmt::format("freeing {:#x}: {}", address, why.message));
+  return to_cuda(why);
+}
+
 CUresult release_managed(const Scope& scope, runtime::Session& session, CUdeviceptr address,
                          std::optional<StreamHandle> stream) {
   if (stream && captured(scope, *stream)) return CUDA_ERROR_INVALID_VALUE;  // a graph frees what it allocated
@@ -126,12 +140,7 @@ CUresult release_managed(const Scope& scope, runtime::Session& session, CUdevice
       discharge(origin->account, freed->bytes, ServedBy::session);
     return CUDA_SUCCESS;
   }
-  // The program's mistake gets a line each time; a device in trouble fails every free after the first.
-  static std::atomic<bool> reported{false};
-  if (freed.error().code == ErrorCode::invalid_argument || (!session.failed() && !reported.exchange(true))) {
-    log::failure(fmt::format("freeing {:#x}: {}", address, freed.error().message));
-  }
-  return to_cuda(freed.error());
+  return refuse_free(session, address, freed.error());
 }
 
 // Memory of the driver's goes off the account before the driver may hand out its address again.
@@ -150,10 +159,17 @@ CUresult release(const Scope& scope, CUdeviceptr address, std::optional<StreamHa
     return CUDA_ERROR_INVALID_VALUE;
   runtime::Session* knows = nullptr;
   runtime::Freed gone{};
+  CUresult refused = CUDA_SUCCESS;
   each_session(scope, [&](runtime::Session& each) {
-    const auto freed = knows == nullptr ? each.pass_through_freed(Address{address}) : std::nullopt;
-    if (freed) knows = &each, gone = *freed;
+    if (knows != nullptr || refused != CUDA_SUCCESS) return;
+    const auto freed = each.pass_through_freed(Address{address});
+    if (!freed) {
+      refused = refuse_free(each, address, freed.error());
+    } else if (*freed) {
+      knows = &each, gone = **freed;
+    }
   });
+  if (refused != CUDA_SUCCESS) return refused;
   const auto* const origin = static_cast<const Origin*>(gone.origin);
   const bool is_block = origin != nullptr && origin->blocks != nullptr;
   if (knows == nullptr && session_of_block(address) != nullptr)

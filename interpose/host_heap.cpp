@@ -12,7 +12,8 @@
 
 namespace {
 
-constexpr std::size_t reserve_bytes = std::size_t{1} << 20;
+// A call on its way may describe a whole iteration, at some hundred bytes for each op.
+constexpr std::size_t reserve_bytes = std::size_t{64} << 20, first_calls_bytes = std::size_t{512} << 10;
 alignas(std::max_align_t) constinit std::byte reserve[reserve_bytes];  // takes no memory until it is touched
 constinit std::atomic<std::size_t> taken{0};
 
@@ -28,7 +29,7 @@ void* take(std::size_t bytes) {
   const std::size_t rounded = (bytes + unit - 1) / unit * unit;
   const std::size_t at = taken.fetch_add(rounded);
   if (at == 0) say("pooch: warning: the host has no memory left; going on with a small reserve\n");
-  if (at + rounded > reserve_bytes / 2 && !pooch::host_heap_spent_flag.exchange(true))
+  if (at + rounded > first_calls_bytes && !pooch::host_heap_spent_flag.exchange(true))
     say("pooch: error: the host has no memory left: from here on calls are refused as out of memory\n");
   return at + rounded <= reserve_bytes ? reserve + at : nullptr;
 }

@@ -484,9 +484,10 @@ void account_for_noted(runtime::Session& session) {
   inside.noted = false;
   for (const Noted& one : noted()) {
     if (!one.allocated) {
-      if (const auto gone = session.pass_through_freed(one.address))
-        if (const auto* const origin = static_cast<const Origin*>(gone->origin))
-          discharge(origin->account, gone->bytes, ServedBy::driver);
+      // What a library allocates for itself is no operand of a replay.
+      if (const auto gone = session.pass_through_freed(one.address); gone && *gone)
+        if (const auto* const origin = static_cast<const Origin*>((*gone)->origin))
+          discharge(origin->account, (*gone)->bytes, ServedBy::driver);
       continue;
     }
     // The memory is there already; admitting it makes the rest move over.

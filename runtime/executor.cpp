@@ -458,6 +458,14 @@ Status Executor::freeing(const Range& range, AllocationId allocation, std::uniqu
   return Done{};
 }
 
+Result<bool> Executor::freeing_outside(AllocationId allocation, std::unique_lock<std::mutex>& lock) {
+  if (script_ == nullptr || dropped_ == 0) return false;
+  const Turn turn(*this, lock);
+  if (script_ == nullptr || dropped_ == 0 || !feeds_dropped(allocation)) return false;
+  if (const auto left = leave(lock); !left) return left.error();
+  return true;
+}
+
 Status Executor::freed(Range& range) {
   if (scripts_.empty()) return Done{};
   for (Chunk& chunk : range.chunks) {

@@ -125,6 +125,9 @@ class Executor {
   // The allocation is about to end. Error: as for `before`.
   Status freeing(const Range& range, AllocationId allocation, std::unique_lock<std::mutex>& lock);
 
+  // The same of memory that is the driver's. True: replays that read it have been launched just now.
+  Result<bool> freeing_outside(AllocationId allocation, std::unique_lock<std::mutex>& lock);
+
   // The allocation has ended: its memory is the next to serve elsewhere.
   Status freed(Range& range);
 

@@ -235,18 +235,29 @@ bool Session::Impl::relieve(std::uint64_t bytes, std::unique_lock<std::mutex>& l
   return pool.created() < before;
 }
 
-[[gnu::hot]] std::optional<Freed> Session::pass_through_freed(Address address) {
+[[gnu::hot]] Result<std::optional<Freed>> Session::pass_through_freed(Address address) {
   Impl& s = *impl_;
-  if (owns(address)) return std::nullopt;
-  const std::lock_guard lock(s.mutex);
+  constexpr std::optional<Freed> unknown;
+  if (owns(address)) return unknown;
+  std::unique_lock lock(s.mutex);
+  const tracker::Allocation* const known = s.tracker.allocations().starting_at(address);
+  if (known == nullptr) return unknown;
+  const auto read = s.executor->freeing_outside(known->id, lock);
+  if (!read) return read.error();
+  if (*read) {
+    // The program's order of streams says nothing of these reads.
+    lock.unlock();
+    if (const auto idle = s.device.synchronize_all(); !idle) return idle.error();
+    lock.lock();
+  }
   const auto gone = s.remove_allocation(address);
-  if (!gone) return std::nullopt;
+  if (!gone) return unknown;
   if (gone->counts) {
     s.outside_bytes -= pass_through_charge(gone->bytes);
     (void)s.pool.set_outside(s.outside_with(0));
     s.publish_occupied();
   }
-  return Freed{gone->bytes, gone->by_program, gone->origin, gone->counts};
+  return std::optional(Freed{gone->bytes, gone->by_program, gone->origin, gone->counts});
 }
 
 void Session::pass_through_kept(Address address, const Freed& what) {

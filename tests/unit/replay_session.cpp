@@ -91,8 +91,8 @@ void Session::pass_through_failed(std::uint64_t) {}
 bool Session::relieve_device(std::uint64_t) {
   return false;
 }
-std::optional<Freed> Session::pass_through_freed(Address) {
-  return std::nullopt;
+Result<std::optional<Freed>> Session::pass_through_freed(Address) {
+  return std::optional<Freed>();
 }
 void Session::pass_through_kept(Address, const Freed&) {}
 void Session::passed_through(std::uint64_t) {}
