@@ -49,22 +49,6 @@ T read(const std::byte* from) {
   return value;
 }
 
-// The payload as it was before it was packed; empty where it does not unpack to what the head says.
-std::string unpack(const std::byte* from, std::uint64_t bytes, std::uint64_t unpacked, std::uint32_t flags) {
-  const char* const packed = reinterpret_cast<const char*>(from);
-  if (unpacked == 0) return {packed, bytes};
-  std::string text(unpacked, '\0');
-  if ((flags & packed_zstd) != 0) {
-    const std::size_t made = ZSTD_decompress(text.data(), unpacked, packed, bytes);
-    return ZSTD_isError(made) == 0 && made == unpacked ? text : std::string();
-  }
-  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<int>::max());
-  if ((flags & packed_lz4) == 0 || unpacked > largest || bytes > largest) return {};
-  const int made =
-      LZ4_decompress_safe(packed, text.data(), static_cast<int>(bytes), static_cast<int>(unpacked));
-  return made == static_cast<int>(unpacked) ? text : std::string();
-}
-
 // How well code for one architecture suits a device of another; the least is best. Cubins run within their
 // major version, upwards; PTX text is compiled for whatever is newer. A file may name any 32 bits as its
 // architecture.
@@ -76,6 +60,47 @@ std::int64_t distance(bool ptx, std::int64_t architecture, int capability) {
 }
 
 }  // namespace
+
+std::string FatEntry::unpack() const {
+  const char* const packed = reinterpret_cast<const char*>(payload);
+  if (unpacked_bytes == 0) return {packed, bytes};
+  std::string text(unpacked_bytes, '\0');
+  if ((flags & packed_zstd) != 0) {
+    const std::size_t made = ZSTD_decompress(text.data(), unpacked_bytes, packed, bytes);
+    return ZSTD_isError(made) == 0 && made == unpacked_bytes ? text : std::string();
+  }
+  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<int>::max());
+  if ((flags & packed_lz4) == 0 || unpacked_bytes > largest || bytes > largest) return {};
+  const int made =
+      LZ4_decompress_safe(packed, text.data(), static_cast<int>(bytes), static_cast<int>(unpacked_bytes));
+  return made == static_cast<int>(unpacked_bytes) ? text : std::string();
+}
+
+std::optional<FatContainer> read_container(const std::byte* container, std::uint64_t available) {
+  if (available < sizeof(ContainerHead)) return std::nullopt;
+  const auto head = read<ContainerHead>(container);
+  if (head.magic != container_magic || head.head_bytes < sizeof head || head.head_bytes > available ||
+      head.bytes > available - head.head_bytes)
+    return std::nullopt;
+  FatContainer found{{}, head.head_bytes + head.bytes};
+  const std::byte* at = container + head.head_bytes;
+  for (std::uint64_t left = head.bytes; left > 0;) {
+    if (left < sizeof(EntryHead)) return std::nullopt;
+    const auto entry = read<EntryHead>(at);
+    if (entry.head_bytes < sizeof entry || entry.head_bytes > left ||
+        entry.padded_bytes > left - entry.head_bytes || entry.packed_bytes > entry.padded_bytes ||
+        entry.unpacked_bytes > std::min(largest_entry, largest_ratio * entry.packed_bytes))
+      return std::nullopt;
+    if (entry.kind == kind_ptx || entry.kind == kind_cubin)
+      found.entries.push_back({entry.kind == kind_ptx, entry.architecture,
+                               static_cast<std::uint32_t>(entry.flags), at + entry.head_bytes,
+                               entry.packed_bytes != 0 ? entry.packed_bytes : entry.padded_bytes,
+                               entry.unpacked_bytes});
+    at += entry.head_bytes + entry.padded_bytes;
+    left -= entry.head_bytes + entry.padded_bytes;
+  }
+  return found;
+}
 
 bool FatBinary::recognises(const void* code) {
   const auto magic = read<std::uint32_t>(static_cast<const std::byte*>(code));
@@ -93,43 +118,25 @@ std::unique_ptr<FatBinary> FatBinary::open(const void* code, int capability) {
     return opened;
   }
   if (magic == wrapper_magic) at = read<Wrapper>(at).container;
-  if (at == nullptr || !opened->read_entries(at)) return nullptr;
+  if (at == nullptr) return nullptr;
+  // Its length is in its own head, which whoever loads it vouches for.
+  auto container = read_container(at, std::numeric_limits<std::uint64_t>::max());
+  if (!container || container->entries.empty()) return nullptr;
+  opened->entries_ = std::move(container->entries);
   return opened;
 }
 
-bool FatBinary::read_entries(const std::byte* container) {
-  const auto head = read<ContainerHead>(container);
-  if (head.magic != container_magic || head.head_bytes < sizeof head) return false;
-  const std::byte* at = container + head.head_bytes;
-  for (std::uint64_t left = head.bytes; left > 0;) {
-    if (left < sizeof(EntryHead)) return false;
-    const auto entry = read<EntryHead>(at);
-    if (entry.head_bytes < sizeof entry || entry.head_bytes > left ||
-        entry.padded_bytes > left - entry.head_bytes || entry.packed_bytes > entry.padded_bytes ||
-        entry.unpacked_bytes > std::min(largest_entry, largest_ratio * entry.packed_bytes))
-      return false;
-    if (entry.kind == kind_ptx || entry.kind == kind_cubin)
-      entries_.push_back({entry.kind == kind_ptx, entry.architecture, static_cast<std::uint32_t>(entry.flags),
-                          at + entry.head_bytes,
-                          entry.packed_bytes != 0 ? entry.packed_bytes : entry.padded_bytes,
-                          entry.unpacked_bytes});
-    at += entry.head_bytes + entry.padded_bytes;
-    left -= entry.head_bytes + entry.padded_bytes;
-  }
-  return !entries_.empty();
-}
-
-const FatBinary::Entry& FatBinary::best() const {
-  return *std::min_element(entries_.begin(), entries_.end(), [&](const Entry& a, const Entry& b) {
+const FatEntry& FatBinary::best() const {
+  return *std::min_element(entries_.begin(), entries_.end(), [&](const FatEntry& a, const FatEntry& b) {
     return distance(a.ptx, a.architecture, capability_) < distance(b.ptx, b.architecture, capability_);
   });
 }
 
 const FatBinary::Kernels& FatBinary::kernels() {
   if (std::exchange(read_, true)) return kernels_;
-  const Entry& entry = best();
+  const FatEntry& entry = best();
   if (!entry.ptx && entry.unpacked_bytes == 0) return kernels_ = cubin_kernels(entry.payload, entry.bytes);
-  const std::string text = unpack(entry.payload, entry.bytes, entry.unpacked_bytes, entry.flags);
+  const std::string text = entry.unpack();
   if (!entry.ptx)
     return kernels_ = cubin_kernels(reinterpret_cast<const std::byte*>(text.data()), text.size());
   if (auto parsed = ptx_entries(text.c_str()))

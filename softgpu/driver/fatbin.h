@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,26 @@ struct DeviceKernel {
   std::uint64_t code_bytes = 0;   // of its machine code; 0 where it is PTX text
   std::uint32_t local_bytes = 0;  // of local memory for each thread
 };
+
+// One image of a container.
+struct FatEntry {
+  bool ptx;
+  std::uint32_t architecture, flags;
+  const std::byte* payload;
+  std::uint64_t bytes, unpacked_bytes;  // the latter 0 where it is not compressed
+
+  // The payload as it was before it was packed; empty where it does not unpack to what the head says.
+  std::string unpack() const;
+};
+
+struct FatContainer {
+  std::vector<FatEntry> entries;
+  std::uint64_t bytes;  // of the whole
+};
+
+// The container that begins here; nothing where it makes no sense, or is longer than `available`. Nothing is
+// read but heads.
+std::optional<FatContainer> read_container(const std::byte* container, std::uint64_t available);
 
 class FatBinary {
  public:
@@ -45,17 +66,9 @@ class FatBinary {
   const DeviceKernel* find(std::string_view kernel);
 
  private:
-  struct Entry {
-    bool ptx;
-    std::uint32_t architecture, flags;
-    const std::byte* payload;
-    std::uint64_t bytes, unpacked_bytes;  // the latter 0 where it is not compressed
-  };
+  const FatEntry& best() const;
 
-  bool read_entries(const std::byte* container);
-  const Entry& best() const;
-
-  std::vector<Entry> entries_;
+  std::vector<FatEntry> entries_;
   int capability_ = 0;
   bool read_ = false;
   Kernels kernels_;
