@@ -2,13 +2,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+
+extern char** environ;
 
 namespace pooch::tools {
 namespace {
@@ -83,6 +87,30 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command,
                  fmt::format("'{}' cannot be run: {}", command[0], strerror(reason)), reason};
   }
   return end;
+}
+
+std::optional<std::string> output_of(const std::vector<std::string>& command) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  pid_t child = -1;
+  const int problem = posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string text;
+  std::array<char, 1 << 16> piece;
+  for (ssize_t got; problem == 0 && (got = read(ends[0], piece.data(), piece.size())) > 0;)
+    text.append(piece.data(), static_cast<std::size_t>(got));
+  close(ends[0]);
+  int status = -1;
+  if (problem != 0 || waitpid(child, &status, 0) != child || status != 0) return std::nullopt;
+  return text;
 }
 
 }  // namespace pooch::tools

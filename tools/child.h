@@ -1,6 +1,7 @@
 // Runs one command and waits for it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,8 @@ struct ChildEnd {
 // executed (the message names it, vendor_status is the errno); internal, the process could not be made.
 Result<ChildEnd> run_child(const std::vector<std::string>& command,
                            const std::vector<std::string>& environment);
+
+// What the command prints on stdout, or nothing where it cannot be run or fails. Looked for in $PATH.
+std::optional<std::string> output_of(const std::vector<std::string>& command);
 
 }  // namespace pooch::tools

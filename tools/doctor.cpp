@@ -17,6 +17,7 @@
 #include "run_command.h"
 #include "temporary_folder.h"
 #include "text_file.h"
+#include "tools/effects/disassembler.h"
 
 namespace pooch::tools {
 namespace fs = std::filesystem;
@@ -46,6 +47,13 @@ Finding look_at_library(const Install& install) {
   return {"libpooch.so", Level::problem, path.error().message,
           install.library ? "move pooch to another folder"
                           : "install pooch as a whole, or run it from its build folder"};
+}
+
+Finding look_at_disassembler() {
+  const auto found = effects::find_disassembler();
+  if (found) return {"nvdisasm", Level::ok, found->string(), ""};
+  return {"nvdisasm", Level::warning, "not found: kernels are known by their names alone",
+          effects::disassembler_cure};
 }
 
 // Runs this program again as any program would run, and reads what it wrote.
@@ -112,6 +120,7 @@ int doctor_command(const DoctorOptions& options) {
   };
   append(run_probe(std::move(environment), software, preloaded));
   append(look_at_limits(software));
+  all.push_back(look_at_disassembler());
   if (!options.command.empty()) append(look_at_program(options.command.front()));
 
   const auto problems = static_cast<std::size_t>(

@@ -10,6 +10,7 @@
 
 #include "compare_command.h"
 #include "doctor.h"
+#include "effects_command.h"
 #include "explain_command.h"
 #include "graph_command.h"
 #include "path_command.h"
@@ -56,6 +57,19 @@ void describe_doctor(CLI::App& doctor, pooch::tools::DoctorOptions& options) {
   doctor.add_flag("--json", options.json, "findings as JSON");
   doctor.add_option("--probe", options.probe)->group("");                // for the child that it starts
   doctor.add_option("--host-handles", options.host_handles)->group("");  // for the library
+}
+
+void describe_effects(CLI::App& effects, pooch::tools::EffectsOptions& options) {
+  effects.add_option("files", options.files, "cubins, fat binaries, libraries or programs with device code")
+      ->type_name("FILE")
+      ->required();
+  effects.add_option("--kernel", options.kernel, "only kernels with this in their names");
+  effects.add_option("--arch", options.arch, "only code for this architecture (90 for sm_90)");
+  effects.add_option("--sample", options.sample, "only as many, drawn at random");
+  effects.add_option("--seed", options.seed, "of the draw")->capture_default_str();
+  effects.add_flag("--json", options.json, "as JSON");
+  effects.add_option("--nvdisasm", options.nvdisasm, "NVIDIA's disassembler (looked for)")
+      ->check(CLI::ExistingFile);
 }
 
 void describe_graph(CLI::App& graph, pooch::tools::GraphOptions& options) {
@@ -164,6 +178,9 @@ int main(int argc, char** argv) {
   pooch::tools::GraphOptions graph_options;
   CLI::App& graph = *app.add_subcommand("graph", "the network that a profile or a recording holds");
   describe_graph(graph, graph_options);
+  pooch::tools::EffectsOptions effects_options;
+  CLI::App& effects = *app.add_subcommand("effects", "what kernels touch, read from their machine code");
+  describe_effects(effects, effects_options);
   const CLI::App& path =
       *app.add_subcommand("path", "where libpooch.so is: LD_PRELOAD=$(pooch path) ./train");
   PlanTools plans(app);
@@ -177,6 +194,7 @@ int main(int argc, char** argv) {
   }
   if (doctor.parsed()) return pooch::tools::doctor_command(doctor_options);
   if (graph.parsed()) return pooch::tools::graph_command(graph_options);
+  if (effects.parsed()) return pooch::tools::effects_command(effects_options);
   if (path.parsed()) return pooch::tools::path_command();
   if (const auto code = plans.run(options.command)) return *code;
   if (options.command.empty()) {

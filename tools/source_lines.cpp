@@ -1,12 +1,8 @@
 #include "source_lines.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <link.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -18,38 +14,13 @@
 #include <sstream>
 #include <string_view>
 
-extern char** environ;
+#include "child.h"
 
 namespace pooch::tools {
 namespace {
 
 constexpr const char* programs[] = {"addr2line", "llvm-addr2line"};
 constexpr std::size_t most_at_once = 4096;  // arguments
-
-// What the command prints, or nothing where it cannot be run or fails.
-std::optional<std::string> output_of(const std::vector<std::string>& command) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  pid_t child = -1;
-  const int problem = posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  std::string text;
-  std::array<char, 1 << 16> piece;
-  for (ssize_t got; problem == 0 && (got = read(ends[0], piece.data(), piece.size())) > 0;)
-    text.append(piece.data(), static_cast<std::size_t>(got));
-  close(ends[0]);
-  int status = -1;
-  if (problem != 0 || waitpid(child, &status, 0) != child || status != 0) return std::nullopt;
-  return text;
-}
 
 void erase_all(std::string& text, std::string_view part) {
   for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at))

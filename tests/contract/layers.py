@@ -18,7 +18,8 @@ LAYERS = {
     "interpose": (["interpose/", "core/", "runtime/session.h", "softgpu/include/"], ["fmt/", *CUDA]),
     "softgpu": (["softgpu/"], ["fmt/", "nlohmann/", "dnnl.hpp", "oneapi/dnnl/", "cblas.h", "openblas_config.h", "omp.h", "cupti.h", "lz4.h", "zstd.h",
                              *CUDA]),
-    "tools": (["tools/", "core/", "tracker/", "policy/", "softgpu/device_options.h"], ["fmt/", "nlohmann/", "CLI/", "zstd.h"]),
+    "tools": (["tools/", "core/", "tracker/", "policy/", "softgpu/device_options.h", "softgpu/driver/elf_file.h", "softgpu/driver/fatbin.h"],
+              ["fmt/", "nlohmann/", "CLI/", "zstd.h"]),
     "examples": (["examples/"], ["fmt/", "nlohmann/", "CLI/", "zlib.h", *CUDA]),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -1,0 +1,112 @@
+#include "tools/effects/state.h"
+
+#include <algorithm>
+
+namespace pooch::effects {
+
+Cell join(Values& values, const Cell& a, const Cell& b) {
+  if (a.value == Values::bottom) return b;
+  if (b.value == Values::bottom) return a;
+  return {values.join(a.value, b.value), a.symbol == b.symbol ? a.symbol : 0};
+}
+
+const Cell& State::get(std::size_t reg, const std::optional<Predicate>& guard) const {
+  if (guard)
+    for (const Guarded& one : guards_)
+      if (one.reg == reg && one.when == *guard) return one.cell;
+  return registers_[reg];
+}
+
+void State::set(Values& values, std::size_t reg, const Cell& cell, const std::optional<Predicate>& guard) {
+  if (!guard) {
+    registers_[reg] = cell;
+    std::erase_if(guards_, [&](const Guarded& one) { return one.reg == reg; });
+    return;
+  }
+  const Cell other = get(reg, guard->opposite());
+  // What other predicates tell of this register holds no more, where this one holds.
+  std::erase_if(guards_, [&](const Guarded& one) { return one.reg == reg; });
+  registers_[reg] = effects::join(values, cell, other);
+  guards_.push_back({reg, *guard, cell});
+  guards_.push_back({reg, guard->opposite(), other});
+}
+
+void State::forget(const Predicate& predicate) {
+  std::erase_if(
+      guards_, [&](const Guarded& one) { return one.when == predicate || one.when == predicate.opposite(); });
+}
+
+void State::forget_predicates(bool uniform) {
+  std::erase_if(guards_, [&](const Guarded& one) { return one.when.uniform == uniform; });
+}
+
+void State::assume(const Predicate& predicate) {
+  for (const Guarded& one : guards_)
+    if (one.when == predicate) registers_[one.reg] = one.cell;
+}
+
+Cell State::slot(Values& values, std::int64_t offset, unsigned half) const {
+  const auto found = slots_.find(offset);
+  Cell cell = found == slots_.end() ? Cell{} : found->second;
+  if (scattered_[half] != Values::bottom) cell = effects::join(values, cell, {scattered_[half], 0});
+  return cell;
+}
+
+void State::set_slot(Values& values, std::int64_t offset, const Cell& cell,
+                     const std::optional<Predicate>& guard) {
+  Cell& at = slots_[offset];
+  at = guard ? effects::join(values, at, cell) : cell;
+}
+
+ValueId State::any_slot(Values& values, unsigned half, bool either) const {
+  constexpr std::int64_t word = 8, middle = 4;
+  ValueId all = scattered_[half];
+  if (either) all = values.join(all, scattered_[1 - half]);
+  for (const auto& [offset, cell] : slots_) {
+    const bool upper = ((offset % word) + word) % word >= middle;
+    if (either || upper == (half == 1)) all = values.join(all, cell.value);
+  }
+  return all;
+}
+
+void State::set_any_slot(Values& values, unsigned half, bool either, ValueId value) {
+  for (unsigned i = 0; i < 2; ++i)
+    if (either || i == half) scattered_[i] = values.join(scattered_[i], value);
+}
+
+bool State::join(Values& values, const State& other) {
+  bool changed = join_guards(values, other);
+  for (std::size_t i = 0; i < registers_.size(); ++i) {
+    if (registers_[i] == other.registers_[i]) continue;
+    const Cell both = effects::join(values, registers_[i], other.registers_[i]);
+    changed = changed || !(both == registers_[i]);
+    registers_[i] = both;
+  }
+  for (const auto& [offset, cell] : other.slots_) {
+    Cell& mine = slots_[offset];
+    const Cell both = effects::join(values, mine, cell);
+    changed = changed || !(both == mine);
+    mine = both;
+  }
+  for (std::size_t i = 0; i < scattered_.size(); ++i) {
+    const ValueId both = values.join(scattered_[i], other.scattered_[i]);
+    changed = changed || both != scattered_[i];
+    scattered_[i] = both;
+  }
+  for (const auto& [name, targets] : other.barriers)
+    for (const std::size_t target : targets) changed = barriers[name].insert(target).second || changed;
+  return changed;
+}
+
+// Kept where this side has one; the other's register stands for what it does not tell.
+bool State::join_guards(Values& values, const State& other) {
+  bool changed = false;
+  for (Guarded& one : guards_) {
+    const Cell both = effects::join(values, one.cell, other.get(one.reg, one.when));
+    changed = changed || !(both == one.cell);
+    one.cell = both;
+  }
+  return changed;
+}
+
+}  // namespace pooch::effects

@@ -1,0 +1,69 @@
+// What registers and the stack may hold at one place of a kernel.
+#pragma once
+
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tools/effects/sass.h"
+#include "tools/effects/value.h"
+
+namespace pooch::effects {
+
+struct Cell {
+  ValueId value = Values::bottom;
+  SymbolId symbol = 0;
+
+  bool operator==(const Cell&) const = default;
+};
+
+// Both may be there. A symbol stays where they agree, or where one was never set.
+Cell join(Values& values, const Cell& a, const Cell& b);
+
+// A register was written under a predicate: while the predicate holds it has one content, else the other.
+// Without this, what was there before would be taken for an address wherever the predicate is asked again.
+struct Guarded {
+  std::size_t reg;
+  Predicate when;
+  Cell cell;
+};
+
+class State {
+ public:
+  static std::size_t index(Register reg) { return reg.number + (reg.uniform ? 256U : 0U); }
+
+  // As an instruction under `guard` sees it.
+  const Cell& get(std::size_t reg, const std::optional<Predicate>& guard) const;
+  void set(Values& values, std::size_t reg, const Cell& cell, const std::optional<Predicate>& guard);
+  // The predicate was written. It is meant with both signs.
+  void forget(const Predicate& predicate);
+  void forget_predicates(bool uniform);
+  // The predicate holds from here on.
+  void assume(const Predicate& predicate);
+
+  // The stack, by offset from where it was at the beginning.
+  Cell slot(Values& values, std::int64_t offset, unsigned half) const;
+  void set_slot(Values& values, std::int64_t offset, const Cell& cell, const std::optional<Predicate>& guard);
+  // Somewhere in it, a whole 64-bit word's half, or either.
+  ValueId any_slot(Values& values, unsigned half, bool either) const;
+  void set_any_slot(Values& values, unsigned half, bool either, ValueId value);
+  const std::map<std::int64_t, Cell>& slots() const { return slots_; }
+
+  // The places that a convergence barrier may lead to.
+  std::map<std::string, std::set<std::size_t>> barriers;
+
+  // True: this has changed.
+  bool join(Values& values, const State& other);
+
+ private:
+  bool join_guards(Values& values, const State& other);
+
+  std::array<Cell, 512> registers_{};
+  std::vector<Guarded> guards_;
+  std::map<std::int64_t, Cell> slots_;
+  std::array<ValueId, 2> scattered_{};  // stored to the stack, nobody knows where; by half
+};
+
+}  // namespace pooch::effects

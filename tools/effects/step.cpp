@@ -1,0 +1,185 @@
+// One instruction after the other.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "tools/effects/machine.h"
+
+namespace pooch::effects {
+namespace {
+
+// The bits of a number of 16 bits with a point; nothing where it has no such bits exactly.
+std::optional<std::uint16_t> half_bits(double number) {
+  if (!std::isfinite(number)) return std::nullopt;
+  const std::uint16_t sign = std::signbit(number) ? 0x8000 : 0;
+  const double size = std::fabs(number);
+  if (size == 0) return sign;
+  int exponent = 0;
+  const double fraction = std::frexp(size, &exponent);  // in [0.5, 1)
+  const int biased = exponent + 14;
+  const double bits = biased > 0 ? std::ldexp(fraction, 11) : std::ldexp(size, 24);
+  if (biased > 30 || bits != std::floor(bits)) return std::nullopt;
+  const auto mantissa = static_cast<std::uint16_t>(bits);
+  return static_cast<std::uint16_t>(sign | (biased > 0 ? (biased << 10) | (mantissa & 0x3ff) : mantissa));
+}
+
+std::optional<std::uint16_t> half_bits(const Operand& operand) {
+  if (operand.kind == OperandKind::immediate) return half_bits(static_cast<double>(operand.number));
+  if (operand.kind != OperandKind::floating) return std::nullopt;
+  return half_bits(std::strtod(operand.text.c_str(), nullptr));
+}
+
+bool writes_registers(Action action) {
+  switch (action) {
+    case Action::data:
+    case Action::move:
+    case Action::select:
+    case Action::add:
+    case Action::multiply_add:
+    case Action::shift_add:
+    case Action::shift:
+    case Action::logic:
+    case Action::permute:
+    case Action::shuffle:
+    case Action::constant_load:
+    case Action::special:
+    case Action::half:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_memory(Action action) {
+  return action >= Action::load && action <= Action::texture;
+}
+
+}  // namespace
+
+void Machine::step(State& state, std::size_t at) {
+  const Instruction& one = code_.instructions[at];
+  if (one.never) return;
+  const auto action = action_of(one);
+  if (!action) {
+    accesses_.lose(at, one.name.empty() ? "a line that cannot be read" : "an instruction that nobody knows");
+    return;
+  }
+  if (is_memory(*action)) {
+    step_memory(state, at, *action);
+  } else if (writes_registers(*action)) {
+    const auto results = result(state, one, *action, register_count(one, *action));
+    write(state, one, results);
+  } else if (*action == Action::call) {
+    step_call(state, at);
+  } else if (*action == Action::diverge || *action == Action::barrier_move) {
+    const auto name = std::find_if(one.operands.begin(), one.operands.end(),
+                                   [](const Operand& o) { return o.kind == OperandKind::barrier; });
+    const auto target = block_of(one);
+    if (name != one.operands.end() && *action == Action::barrier_move && name == one.operands.begin())
+      state.barriers[name->text] = barrier_targets_[name->text];
+    else if (name != one.operands.end() && target)
+      state.barriers[name->text] = {*target};
+    if (*action == Action::barrier_move && name != one.operands.begin())
+      write(state, one, {{values_.integer(), 0}});
+  }
+  if (!ends_block(*action)) forget_predicates(state, one);
+}
+
+// The first register operand, and those behind it.
+void Machine::write(State& state, const Instruction& one, const std::vector<Cell>& results) {
+  const auto to = std::find_if(one.operands.begin(), one.operands.end(),
+                               [](const Operand& o) { return o.kind == OperandKind::reg; });
+  if (to == one.operands.end() || !to->reg) return;
+  const std::size_t first = State::index(*to->reg);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if ((first + i) / 256 != first / 256) break;
+    state.set(values_, first + i, results[i], one.guard);
+  }
+}
+
+// Predicates that are results stand first, or right behind a register that is one. Taking one too many for a
+// result only forgets what is known of it.
+void Machine::forget_predicates(State& state, const Instruction& one) {
+  bool register_seen = false;
+  for (const Operand& operand : one.operands) {
+    if (operand.kind == OperandKind::predicate) {
+      if (operand.predicate) state.forget(*operand.predicate);
+    } else if (operand.kind == OperandKind::predicate_set) {
+      state.forget_predicates(operand.predicate->uniform);
+    } else if (operand.kind == OperandKind::reg && !register_seen) {
+      register_seen = true;
+    } else {
+      break;
+    }
+  }
+}
+
+std::vector<Cell> Machine::result(State& state, const Instruction& one, Action action, unsigned count) {
+  const auto from = sources(one);
+  std::vector<Cell> made;
+  const auto each_half = [&](auto&& of) {
+    for (unsigned half = 0; half < count; ++half) made.push_back(of(half));
+  };
+  switch (action) {
+    case Action::move:
+      if (from.empty()) return std::vector<Cell>(count, {values_.unknown(), 0});
+      each_half([&](unsigned half) { return source(state, one, *from[0], half); });
+      break;
+    case Action::select:
+      each_half([&](unsigned half) { return select(state, one, from, half); });
+      break;
+    case Action::add:
+      each_half([&](unsigned half) { return add(state, one, from, half); });
+      break;
+    case Action::multiply_add:
+      made = multiply_add(state, one, from);
+      break;
+    case Action::shift_add:
+      made = std::vector<Cell>(count, count > 1 ? derived(state, one, from) : shift_add(state, one, from));
+      break;
+    case Action::shift:
+      made = std::vector<Cell>(count, count > 1 ? derived(state, one, from) : shift(state, one, from));
+      break;
+    case Action::logic:
+      made = std::vector<Cell>(count, count > 1 ? Cell{values_.unknown(), 0} : logic(state, one, from));
+      break;
+    case Action::permute:
+      made = {permute(state, one, from)};
+      break;
+    case Action::shuffle:
+      made = {from.empty() ? Cell{values_.unknown(), 0} : Cell{source(state, one, *from[0], 0).value, 0}};
+      break;
+    case Action::constant_load: {
+      const auto bytes = static_cast<std::uint8_t>(element_bytes(one));
+      if (from.size() != 1 || from[0]->kind != OperandKind::constant) break;
+      each_half([&](unsigned half) {
+        return constant(state, one, *from[0], 4 * half, bytes, one.has("S8") || one.has("S16"));
+      });
+      break;
+    }
+    case Action::special: {
+      if (from.empty()) break;
+      Cell cell = source(state, one, *from[0], 0);
+      if (from[0]->text.find("SWIN") != std::string::npos) cell.value = values_.of({Origin::shared_window});
+      if (from[0]->text.find("LWIN") != std::string::npos) cell.value = values_.of({Origin::local_window});
+      if (from[0]->kind == OperandKind::other && from[0]->text == "SRZ") cell = known(0);
+      made.assign(count, cell);
+      break;
+    }
+    case Action::half: {
+      made = {derived(state, one, from)};
+      const bool plain = from.size() == 4 && from[0]->kind == OperandKind::reg && !from[0]->reg &&
+                         from[1]->kind == OperandKind::reg && !from[1]->reg;
+      if (!plain) break;
+      const auto upper = half_bits(*from[2]), lower = half_bits(*from[3]);
+      if (upper && lower) made = {known(std::uint32_t{*upper} << 16 | *lower)};
+      break;
+    }
+    default:
+      made.assign(count, derived(state, one, from));
+  }
+  if (made.size() < count) made.assign(count, {values_.unknown(), 0});
+  return made;
+}
+
+}  // namespace pooch::effects
