@@ -80,10 +80,10 @@ KERNEL reduce_shared(float* to, const float* from) {
 
 // dynamic_shared: p0 store, p1 load
 KERNEL dynamic_shared(float* to, const float* from, int n) {
-  extern __shared__ float all[];
-  for (int i = threadIdx.x; i < n; i += blockDim.x) all[n - 1 - i] = from[i];
+  extern __shared__ float dynamic[];
+  for (int i = threadIdx.x; i < n; i += blockDim.x) dynamic[n - 1 - i] = from[i];
   __syncthreads();
-  for (int i = threadIdx.x; i < n; i += blockDim.x) to[i] = all[i];
+  for (int i = threadIdx.x; i < n; i += blockDim.x) to[i] = dynamic[i];
 }
 
 // shared_index: p0 store, p1 load, p2 load
@@ -621,5 +621,5 @@ KERNEL conditional_pointer(float* to, const float* from, const float* bias, int 
 // texture: p1 store; hidden
 KERNEL texture(cudaTextureObject_t from, float* to) { to[threadIdx.x] = tex1Dfetch<float>(from, threadIdx.x); }
 
-// clock: p0 store
-KERNEL clock(long long* to) { to[threadIdx.x] = clock64(); }
+// clock_value: p0 store
+KERNEL clock_value(long long* to) { to[threadIdx.x] = clock64(); }

@@ -89,7 +89,7 @@ KERNEL tensor_reduce(const __grid_constant__ Map to, int n) {
                  : "memory");
 }
 
-// map_in_memory: hidden
+// map_in_memory: p0 load; hidden
 KERNEL map_in_memory(const Map* from, int n) {
   __shared__ alignas(128) float part[512];
   __shared__ uint64_t bar;

@@ -1,11 +1,13 @@
 #include "tools/effects/images.h"
 
+#include <cxxabi.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "core/files.h"
@@ -179,6 +181,13 @@ std::vector<Kernel> kernels_of(std::string_view cubin) {
     }
   }
   return all;
+}
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? text.get() : name;
 }
 
 }  // namespace pooch::effects

@@ -68,6 +68,7 @@ ordered_json to_json(const KernelEffects& effects) {
   for (const MapEffect& one : effects.maps)
     maps.push_back({{"offset", one.offset}, {"effect", text_of(one.effect)}});
   return {{"name", kernel.name},
+          {"demangled", demangled(kernel.name)},
           {"code", fmt::format("{:016x}", kernel.code_hash)},
           {"architecture", kernel.architecture},
           {"instructions", effects.instructions},

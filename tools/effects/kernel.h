@@ -26,6 +26,9 @@ struct Kernel {
   std::shared_ptr<const std::map<std::uint32_t, std::string>> module_names;
 };
 
+// As its source has it; the same where it is not mangled.
+std::string demangled(const std::string& name);
+
 // What happens to memory. Bits.
 using Effect = std::uint8_t;
 constexpr Effect loads = 1, stores = 2, updates = 4;

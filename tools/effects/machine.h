@@ -61,6 +61,7 @@ class Machine {
 
   // step.cpp
   void step(State& state, std::size_t at);
+  void compute(State& state, const Instruction& one, Action action);
   void write(State& state, const Instruction& one, const std::vector<Cell>& results);
   void forget_predicates(State& state, const Instruction& one);
   std::vector<Cell> result(State& state, const Instruction& one, Action action, unsigned count);
@@ -129,6 +130,7 @@ class Machine {
   std::set<std::pair<std::size_t, std::size_t>> waiting_;  // block, context
   std::set<std::size_t> reached_;                          // blocks
   std::size_t steps_ = 0;
+  std::optional<Predicate> guard_;  // under which operands are read
 
   std::array<ValueId, 2> shared_{};  // all that shared memory may hold, by half of a 64-bit word
   bool shared_changed_ = false, shared_unset_ = false;

@@ -48,12 +48,17 @@ struct RegisterText {
 
 // "R12.64", "URZ"; nothing where it is none.
 std::optional<RegisterText> read_register(std::string_view text) {
+  // The return address's own register, which newer code also keeps others in; it gets a number that none has.
+  constexpr std::uint16_t return_register = 250;
+  if (text == "Rpc.LO") return RegisterText{Register{true, return_register}, {}};
+  if (text == "Rpc.HI") return RegisterText{Register{true, return_register + 1}, {}};
   const bool uniform = take(text, "U");
   if (!take(text, "R")) return std::nullopt;
   RegisterText found;
   if (!take(text, "Z")) {
     Register reg{uniform, 0};
-    if (!take_number(text, reg.number) || reg.number > 255) return std::nullopt;
+    if (!take_number(text, reg.number) || reg.number > 255 || (uniform && reg.number >= return_register))
+      return std::nullopt;
     if (uniform || reg.number != 255) found.reg = reg;
   }
   if (!text.empty() && text.front() != '.') return std::nullopt;

@@ -77,7 +77,7 @@ Cell Machine::source(const State& state, const Instruction& one, const Operand& 
     case OperandKind::reg: {
       if (half != 0 && operand.high_is_sign) return {values_.integer(), 0};
       if (!operand.reg) return operand.negated ? Cell{values_.constant(), 0} : known(0);
-      const Cell& cell = state.get(State::index(*operand.reg) + half, one.guard);
+      const Cell& cell = state.get(State::index(*operand.reg) + half, guard_);
       return operand.negated ? Cell{values_.negate(cell.value), 0} : cell;
     }
     case OperandKind::immediate:
@@ -108,7 +108,7 @@ Cell Machine::constant(const State& state, const Instruction& one, const Operand
   SymbolId index = 0;
   bool indexed = false;
   if (operand.reg) {
-    index = state.get(State::index(*operand.reg), one.guard).symbol;
+    index = state.get(State::index(*operand.reg), guard_).symbol;
     const Symbol at = symbols_[index];
     if (at.kind == SymbolKind::constant) {
       offset += Symbols::as_offset(at.number);
@@ -179,12 +179,12 @@ Address Machine::address(const State& state, const Instruction& one, const Opera
                                       one.name.starts_with("ATOM") || one.name.starts_with("RED"));
   for (const MemoryPart& part : memory.parts) {
     const std::size_t reg = State::index(part.reg);
-    const Cell low = state.get(reg, one.guard);
+    const Cell low = state.get(reg, guard_);
     at.symbol = part.scaled ? 0 : symbols_.add(at.symbol, low.symbol);
     at.low = values_.add(at.low, part.scaled ? values_.derive(low.value) : low.value);
     if (!global) continue;
     if (part.pair || part.reg.uniform || (wide && !memory.high_is_sign)) {
-      at.high = values_.add(at.high, state.get(reg + 1, one.guard).value);
+      at.high = values_.add(at.high, state.get(reg + 1, guard_).value);
     } else if (memory.high_is_sign) {
       at.high = values_.add(at.high, values_.derive(low.value));
     } else {

@@ -10,10 +10,17 @@ Cell join(Values& values, const Cell& a, const Cell& b) {
   return {values.join(a.value, b.value), a.symbol == b.symbol ? a.symbol : 0};
 }
 
+Predicate State::leader(const Predicate& predicate) const {
+  const auto found = leaders_.find({predicate.uniform, false, predicate.number});
+  if (found == leaders_.end()) return predicate;
+  return predicate.negated ? found->second.opposite() : found->second;
+}
+
 const Cell& State::get(std::size_t reg, const std::optional<Predicate>& guard) const {
-  if (guard)
-    for (const Guarded& one : guards_)
-      if (one.reg == reg && one.when == *guard) return one.cell;
+  if (!guard || guards_.empty()) return registers_[reg];
+  const Predicate when = leader(*guard);
+  for (const Guarded& one : guards_)
+    if (one.reg == reg && one.when == when) return one.cell;
   return registers_[reg];
 }
 
@@ -27,22 +34,62 @@ void State::set(Values& values, std::size_t reg, const Cell& cell, const std::op
   // What other predicates tell of this register holds no more, where this one holds.
   std::erase_if(guards_, [&](const Guarded& one) { return one.reg == reg; });
   registers_[reg] = effects::join(values, cell, other);
-  guards_.push_back({reg, *guard, cell});
-  guards_.push_back({reg, guard->opposite(), other});
+  const Predicate when = leader(*guard);
+  guards_.push_back({reg, when, cell});
+  guards_.push_back({reg, when.opposite(), other});
+}
+
+std::vector<Predicate> State::guards_of(const std::set<std::size_t>& registers) const {
+  constexpr std::size_t most = 6;
+  std::vector<Predicate> found;
+  for (const Guarded& one : guards_)
+    if (registers.contains(one.reg) && found.size() < most &&
+        std::find(found.begin(), found.end(), one.when) == found.end())
+      found.push_back(one.when);
+  return found;
 }
 
 void State::forget(const Predicate& predicate) {
-  std::erase_if(
-      guards_, [&](const Guarded& one) { return one.when == predicate || one.when == predicate.opposite(); });
+  const Predicate plain{predicate.uniform, false, predicate.number};
+  if (leaders_.erase(plain) != 0) return;
+  // One of its copies takes its place.
+  std::optional<Predicate> heir;
+  for (auto it = leaders_.begin(); it != leaders_.end();) {
+    const bool same = it->second == plain || it->second == plain.opposite();
+    if (same && !heir) {
+      heir = it->second.negated ? it->first.opposite() : it->first;  // equal to `plain`
+      it = leaders_.erase(it);
+    } else {
+      if (same) it->second = it->second.negated ? heir->opposite() : *heir;
+      ++it;
+    }
+  }
+  if (!heir)
+    std::erase_if(guards_,
+                  [&](const Guarded& one) { return one.when == plain || one.when == plain.opposite(); });
+  for (Guarded& one : guards_) {
+    if (one.when == plain)
+      one.when = *heir;
+    else if (one.when == plain.opposite())
+      one.when = heir->opposite();
+  }
 }
 
 void State::forget_predicates(bool uniform) {
-  std::erase_if(guards_, [&](const Guarded& one) { return one.when.uniform == uniform; });
+  constexpr std::uint8_t predicates = 8;
+  for (std::uint8_t number = 0; number < predicates; ++number) forget({uniform, false, number});
+}
+
+void State::copy(const Predicate& to, const Predicate& from) {
+  const Predicate plain{to.uniform, false, to.number}, first = leader(from);
+  if (first == plain || first == plain.opposite()) return;
+  leaders_[plain] = to.negated ? first.opposite() : first;
 }
 
 void State::assume(const Predicate& predicate) {
+  const Predicate when = leader(predicate);
   for (const Guarded& one : guards_)
-    if (one.when == predicate) registers_[one.reg] = one.cell;
+    if (one.when == when) registers_[one.reg] = one.cell;
 }
 
 Cell State::slot(Values& values, std::int64_t offset, unsigned half) const {
@@ -100,7 +147,10 @@ bool State::join(Values& values, const State& other) {
 
 // Kept where this side has one; the other's register stands for what it does not tell.
 bool State::join_guards(Values& values, const State& other) {
-  bool changed = false;
+  bool changed = std::erase_if(leaders_, [&](const auto& one) {
+                   const auto theirs = other.leaders_.find(one.first);
+                   return theirs == other.leaders_.end() || theirs->second != one.second;
+                 }) != 0;
   for (Guarded& one : guards_) {
     const Cell both = effects::join(values, one.cell, other.get(one.reg, one.when));
     changed = changed || !(both == one.cell);

@@ -37,8 +37,16 @@ class State {
   // As an instruction under `guard` sees it.
   const Cell& get(std::size_t reg, const std::optional<Predicate>& guard) const;
   void set(Values& values, std::size_t reg, const Cell& cell, const std::optional<Predicate>& guard);
+  // By which these registers are guarded, with both signs; a few of them.
+  std::vector<Predicate> guards_of(const std::set<std::size_t>& registers) const;
+  // What the register holds while the predicate does, after set().
+  void add_guard(std::size_t reg, const Predicate& when, const Cell& cell) {
+    guards_.push_back({reg, when, cell});
+  }
   // The predicate was written. It is meant with both signs.
   void forget(const Predicate& predicate);
+  // It is `from` now, which has its sign.
+  void copy(const Predicate& to, const Predicate& from);
   void forget_predicates(bool uniform);
   // The predicate holds from here on.
   void assume(const Predicate& predicate);
@@ -59,9 +67,12 @@ class State {
 
  private:
   bool join_guards(Values& values, const State& other);
+  // The one by which guards are kept, of those that are known to be equal.
+  Predicate leader(const Predicate& predicate) const;
 
   std::array<Cell, 512> registers_{};
   std::vector<Guarded> guards_;
+  std::map<Predicate, Predicate> leaders_;  // by predicates that are copies, without sign
   std::map<std::int64_t, Cell> slots_;
   std::array<ValueId, 2> scattered_{};  // stored to the stack, nobody knows where; by half
 };

@@ -50,6 +50,24 @@ bool writes_registers(Action action) {
   }
 }
 
+// PLOP3.LUT P0, PT, PT, PT, UP1, 0x80, 0x8: the conjunction of true things and one other.
+std::optional<Predicate> copied_predicate(const Instruction& one) {
+  constexpr std::int64_t conjunction = 0x80;
+  constexpr std::size_t first_input = 2, inputs = 3;
+  const auto& in = one.operands;
+  if ((one.name != "PLOP3" && one.name != "UPLOP3") || in.size() != 7 || one.guard || !in[0].predicate ||
+      in[1].predicate || in[5].kind != OperandKind::immediate || in[5].number != conjunction)
+    return std::nullopt;
+  std::optional<Predicate> found;
+  for (std::size_t i = first_input; i < first_input + inputs; ++i) {
+    if (in[i].kind != OperandKind::predicate || (!in[i].predicate && in[i].negated)) return std::nullopt;
+    if (!in[i].predicate) continue;
+    if (found) return std::nullopt;
+    found = in[i].predicate;
+  }
+  return found;
+}
+
 bool is_memory(Action action) {
   return action >= Action::load && action <= Action::texture;
 }
@@ -64,11 +82,11 @@ void Machine::step(State& state, std::size_t at) {
     accesses_.lose(at, one.name.empty() ? "a line that cannot be read" : "an instruction that nobody knows");
     return;
   }
+  guard_ = one.guard;
   if (is_memory(*action)) {
     step_memory(state, at, *action);
   } else if (writes_registers(*action)) {
-    const auto results = result(state, one, *action, register_count(one, *action));
-    write(state, one, results);
+    compute(state, one, *action);
   } else if (*action == Action::call) {
     step_call(state, at);
   } else if (*action == Action::diverge || *action == Action::barrier_move) {
@@ -82,7 +100,36 @@ void Machine::step(State& state, std::size_t at) {
     if (*action == Action::barrier_move && name != one.operands.begin())
       write(state, one, {{values_.integer(), 0}});
   }
-  if (!ends_block(*action)) forget_predicates(state, one);
+  if (ends_block(*action)) return;
+  const auto copied = copied_predicate(one);
+  // What it was is meant, should it be its own copy.
+  if (copied && one.operands[0].predicate == copied) return;
+  forget_predicates(state, one);
+  if (copied) state.copy(*one.operands[0].predicate, *copied);
+}
+
+// What a register holds that was made of guarded ones is as guarded as they are.
+void Machine::compute(State& state, const Instruction& one, Action action) {
+  const unsigned count = register_count(one, action);
+  const auto results = result(state, one, action, count);
+  std::vector<std::pair<Predicate, std::vector<Cell>>> guarded;
+  if (!one.guard) {
+    std::set<std::size_t> from;
+    for (const Operand& operand : one.operands)
+      for (unsigned half = 0; operand.reg && half < 2; ++half) from.insert(State::index(*operand.reg) + half);
+    for (const Predicate& when : state.guards_of(from)) {
+      guard_ = when;
+      guarded.emplace_back(when, result(state, one, action, count));
+    }
+    guard_.reset();
+  }
+  write(state, one, results);
+  const auto to = std::find_if(one.operands.begin(), one.operands.end(),
+                               [](const Operand& o) { return o.kind == OperandKind::reg; });
+  if (to == one.operands.end() || !to->reg) return;
+  for (const auto& [when, cells] : guarded)
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      state.add_guard(State::index(*to->reg) + i, when, cells[i]);
 }
 
 // The first register operand, and those behind it.

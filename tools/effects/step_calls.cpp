@@ -21,7 +21,7 @@ void Machine::step_call(State& state, std::size_t at) {
     return;
   for (const Operand& operand : one.operands) {
     if (operand.kind == OperandKind::reg && operand.reg) {
-      const Value& target = values_[state.get(State::index(*operand.reg), one.guard).value];
+      const Value& target = values_[state.get(State::index(*operand.reg), guard_).value];
       if (target.alternatives.size() != 1 || target.alternatives[0].terms.size() != 1) break;
       const Term& term = values_.term(target.alternatives[0].terms[0]);
       if (term.origin != Origin::module || kernel_.module_names == nullptr) break;
@@ -75,7 +75,7 @@ void Machine::print(State& state, std::size_t at) {
 // are where to, where from, and more that is no address.
 void Machine::copy_outside(State& state, std::size_t at, bool tensor) {
   constexpr std::size_t source_argument = first_argument + 2;
-  const Cell low = state.get(source_argument, {}), high = state.get(source_argument + 1, {});
+  const Cell low = state.get(source_argument, guard_), high = state.get(source_argument + 1, guard_);
   if (tensor)
     read_tensor_map(at, loads, {low.value, high.value, low.symbol});
   else

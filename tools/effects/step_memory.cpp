@@ -142,7 +142,7 @@ std::vector<Cell> Machine::data_of(const State& state, const Instruction& one, u
     else if (!from->reg)
       data.push_back(known(0));
     else
-      data.push_back(state.get(State::index(*from->reg) + i, one.guard));
+      data.push_back(state.get(State::index(*from->reg) + i, guard_));
   }
   return data;
 }
@@ -273,12 +273,12 @@ void Machine::read_tensor_map(std::size_t at, Effect effect, const Address& wher
       std::all_of(high.alternatives.begin(), high.alternatives.end(), [&](const Alternative& alternative) {
         return alternative.terms.size() == 1 && values_.term(alternative.terms[0]).origin == Origin::window;
       });
-  if (parameter)
+  if (parameter) {
     accesses_.touch_map(at, effect, where.symbol);
-  else if (high.alternatives.empty())
-    accesses_.lose(at, "a tensor map at an address that nothing sets");
-  else
+  } else {
     accesses_.hide(at, "a tensor map that no parameter is");
+    access(where, at, loads);
+  }
 }
 
 }  // namespace pooch::effects

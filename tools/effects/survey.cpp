@@ -1,11 +1,7 @@
 #include "tools/effects/survey.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <map>
-#include <memory>
 #include <random>
 #include <utility>
 
@@ -60,13 +56,6 @@ void analyse_some(const std::string& cubin, const std::vector<Kernel>& kernels,
 }
 
 }  // namespace
-
-std::string demangled(const std::string& name) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
-  return status == 0 ? text.get() : name;
-}
 
 Result<std::size_t> survey(const std::filesystem::path& file, const Selection& selection,
                            const std::filesystem::path& disassembler,

@@ -26,6 +26,4 @@ Result<std::size_t> survey(const std::filesystem::path& file, const Selection& s
                            const std::filesystem::path& disassembler,
                            const std::function<void(KernelEffects)>& take);
 
-std::string demangled(const std::string& name);
-
 }  // namespace pooch::effects
