@@ -6,7 +6,7 @@
 namespace pooch::effects {
 namespace {
 
-constexpr std::size_t deepest_call = 12, most_nodes = 60000, most_rounds = 8;
+constexpr std::size_t deepest_call = 12, most_nodes = 60000, most_rounds = 40;
 constexpr std::size_t steps_for_each = 300, steps_for_all = 2'000'000;
 
 const Operand* label_of(const Instruction& one) {

@@ -33,9 +33,9 @@ std::uint64_t pair_of(ValueId a, ValueId b) {
 
 Values::Values() {
   intern(Value{});  // bottom
-  zero_ = intern({{{{}, Plain::zero}}, {}});
-  constant_ = intern({{{{}, Plain::constant}}, {}});
-  integer_ = intern({{{{}, Plain::integer}}, {}});
+  zero_ = intern({{{{}, Plain::zero, false}}, {}});
+  constant_ = intern({{{{}, Plain::constant, false}}, {}});
+  integer_ = intern({{{{}, Plain::integer, false}}, {}});
   unknown_ = of({Origin::unknown});
 }
 
@@ -52,17 +52,28 @@ ValueId Values::intern(Value value) {
 }
 
 ValueId Values::of(const Term& term) {
-  return intern({{{{intern(term)}, Plain::zero}}, {}});
+  return intern({{{{intern(term)}, Plain::zero, false}}, {}});
 }
 
-// Too many alternatives become one, of whose terms each may be the address; what had none may be any.
+// Too many alternatives become one, of whose terms each may be the address; what had none may be any. It
+// takes up what comes later and has no other terms, so that it only grows.
 void Values::limit(Value& value) {
-  if (value.alternatives.size() <= most_alternatives) return;
+  const bool too_many = value.alternatives.size() > most_alternatives;
   Alternative all;
-  for (const Alternative& one : value.alternatives)
+  for (const Alternative& one : value.alternatives) {
+    if (!one.merged && !too_many) continue;
     all.terms =
         merged(all.terms, one.plain == Plain::integer ? std::vector{intern({Origin::unknown})} : one.terms);
-  value.alternatives = {std::move(all)};
+    all.merged = true;
+  }
+  if (!all.merged) return;
+  std::erase_if(value.alternatives, [&](const Alternative& one) {
+    return too_many || one.merged ||
+           (!one.terms.empty() &&
+            std::includes(all.terms.begin(), all.terms.end(), one.terms.begin(), one.terms.end()));
+  });
+  value.alternatives.push_back(std::move(all));
+  std::sort(value.alternatives.begin(), value.alternatives.end());
 }
 
 ValueId Values::join(ValueId a, ValueId b) {
@@ -84,8 +95,9 @@ ValueId Values::add(ValueId a, ValueId b) {
   std::set<Alternative> sums;
   for (const Alternative& x : all_[a].alternatives)
     for (const Alternative& y : all_[b].alternatives) {
-      Alternative sum{merged(x.terms, y.terms), Plain::zero};
+      Alternative sum{merged(x.terms, y.terms), Plain::zero, false};
       if (sum.terms.empty()) sum.plain = std::max(x.plain, y.plain);
+      sum.merged = x.merged || y.merged;
       sums.insert(std::move(sum));
     }
   Value both{{sums.begin(), sums.end()}, merged(all_[a].derived, all_[b].derived)};
@@ -127,7 +139,7 @@ ValueId Values::derive(ValueId a) {
   std::sort(from.words.begin(), from.words.end());
   from.words.erase(std::unique(from.words.begin(), from.words.end()), from.words.end());
   made.derived = merged(from, all_[a].derived);
-  made.alternatives = {{{}, plain}};
+  made.alternatives = {{{}, plain, false}};
   const ValueId id = intern(std::move(made));
   if (derived_.size() <= a) derived_.resize(all_.size(), 0);
   return derived_[a] = id;

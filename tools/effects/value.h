@@ -61,6 +61,7 @@ enum class Plain : std::uint8_t {
 struct Alternative {
   std::vector<TermId> terms;  // sorted
   Plain plain = Plain::zero;  // zero where there are terms
+  bool merged = false;        // of several: any of its terms may be missing
 
   auto operator<=>(const Alternative&) const = default;
 };
