@@ -252,6 +252,26 @@ TEST(Effects, ACopiedPredicateIsTheSame) {
   EXPECT_EQ(effects_of(lines).verdict, Verdict::foreseen);
 }
 
+TEST(Effects, AnAddressThatIsComparedWithNothingIsSomethingBehind) {
+  const std::vector<std::string> lines = {"MOV R2, RZ",
+                                          "MOV R3, RZ",
+                                          "@P1 BRA `(.L_x_0)",
+                                          "LDC.64 R2, c[0x0][0x210]",
+                                          ".L_x_0:",
+                                          "ISETP.NE.U32.AND P0, PT, RZ, R2, PT",
+                                          "ISETP.NE.AND.EX P0, PT, RZ, R3, PT, P0",
+                                          "@!P0 EXIT",
+                                          "S2R R9, SR_TID.X",
+                                          "IMAD.WIDE R4, R9, 0x4, R2",
+                                          "STG.E desc[UR4][R4.64], R0",
+                                          "EXIT"};
+  EXPECT_EQ(effects_of(lines).verdict, Verdict::foreseen);
+  EXPECT_EQ(words(effects_of(lines)), "0 store");
+  auto untested = lines;
+  untested[7] = "NOP";
+  EXPECT_EQ(effects_of(untested).verdict, Verdict::unknown);
+}
+
 TEST(Effects, TheStackKeepsAddresses) {
   const auto found =
       effects_of({"LDC R1, c[0x0][0x28]", "VIADD R1, R1, 0xfffffff0", "LDC.64 R2, c[0x0][0x210]",

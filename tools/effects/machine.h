@@ -134,6 +134,7 @@ class Machine {
 
   std::array<ValueId, 2> shared_{};  // all that shared memory may hold, by half of a 64-bit word
   bool shared_changed_ = false, shared_unset_ = false;
+  bool settles_ = true;  // else what is stored there from now on may be anything
 };
 
 // The registers and constants among the operands that are no results, predicates aside.

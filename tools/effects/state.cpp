@@ -49,6 +49,23 @@ std::vector<Predicate> State::guards_of(const std::set<std::size_t>& registers) 
   return found;
 }
 
+void State::know_nonzero(Values& values, const Predicate& when, std::size_t reg,
+                         const std::vector<std::size_t>& lower) {
+  std::vector<std::size_t> all = lower;
+  all.push_back(reg);
+  for (const std::size_t one : all) {
+    const Cell cell = registers_[one];
+    guards_.push_back({one, when, {values.without_zero(cell.value), cell.symbol}, true});
+  }
+}
+
+std::vector<std::size_t> State::nonzero_by(const Predicate& when) const {
+  std::vector<std::size_t> found;
+  for (const Guarded& one : guards_)
+    if (one.nonzero && one.when == leader(when)) found.push_back(one.reg);
+  return found;
+}
+
 void State::forget(const Predicate& predicate) {
   const Predicate plain{predicate.uniform, false, predicate.number};
   if (leaders_.erase(plain) != 0) return;

@@ -28,6 +28,7 @@ struct Guarded {
   std::size_t reg;
   Predicate when;
   Cell cell;
+  bool nonzero = false;  // the predicate says that it is not 0
 };
 
 class State {
@@ -43,6 +44,11 @@ class State {
   void add_guard(std::size_t reg, const Predicate& when, const Cell& cell) {
     guards_.push_back({reg, when, cell});
   }
+  // The predicate says that this register is not 0, and of a longer number others as well: `lower`.
+  void know_nonzero(Values& values, const Predicate& when, std::size_t reg,
+                    const std::vector<std::size_t>& lower);
+  // Registers that are known so by this predicate.
+  std::vector<std::size_t> nonzero_by(const Predicate& when) const;
   // The predicate was written. It is meant with both signs.
   void forget(const Predicate& predicate);
   // It is `from` now, which has its sign.

@@ -68,6 +68,25 @@ std::optional<Predicate> copied_predicate(const Instruction& one) {
   return found;
 }
 
+// ISETP.NE.AND P0, PT, RZ, R4, PT: which predicate says of which register that it is not 0. Of longer numbers
+// the last of several comparisons, EX, has the upper part, and the predicate of the others.
+std::optional<std::pair<Predicate, std::size_t>> nonzero_test(const Instruction& one) {
+  constexpr std::size_t first_input = 2;
+  const auto& in = one.operands;
+  const bool differs = one.has("NE"), equals = one.has("EQ");
+  if ((one.name != "ISETP" && one.name != "UISETP") || one.guard || in.size() < 5 || !in[0].predicate ||
+      in[1].predicate || !one.has("AND") || one.has("64") || one.has("U64") || !(differs || equals))
+    return std::nullopt;
+  // A further condition that has to hold as well says nothing where one is not equal.
+  if (equals && (in[4].kind != OperandKind::predicate || in[4].predicate || in[4].negated))
+    return std::nullopt;
+  if (one.has("EX") && (in.size() < 6 || in[5].predicate != in[0].predicate)) return std::nullopt;
+  const Operand *a = &in[first_input], *b = &in[first_input + 1];
+  if (a->kind != OperandKind::reg || a->reg) std::swap(a, b);
+  if (a->kind != OperandKind::reg || a->reg || b->kind != OperandKind::reg || !b->reg) return std::nullopt;
+  return std::pair(differs ? *in[0].predicate : in[0].predicate->opposite(), State::index(*b->reg));
+}
+
 bool is_memory(Action action) {
   return action >= Action::load && action <= Action::texture;
 }
@@ -104,7 +123,10 @@ void Machine::step(State& state, std::size_t at) {
   const auto copied = copied_predicate(one);
   // What it was is meant, should it be its own copy.
   if (copied && one.operands[0].predicate == copied) return;
+  const auto tested = nonzero_test(one);
+  const auto lower = tested && one.has("EX") ? state.nonzero_by(tested->first) : std::vector<std::size_t>();
   forget_predicates(state, one);
+  if (tested) state.know_nonzero(values_, tested->first, tested->second, lower);
   if (copied) state.copy(*one.operands[0].predicate, *copied);
 }
 
@@ -152,7 +174,7 @@ void Machine::forget_predicates(State& state, const Instruction& one) {
     if (operand.kind == OperandKind::predicate) {
       if (operand.predicate) state.forget(*operand.predicate);
     } else if (operand.kind == OperandKind::predicate_set) {
-      state.forget_predicates(operand.predicate->uniform);
+      if (!register_seen) state.forget_predicates(operand.predicate->uniform);
     } else if (operand.kind == OperandKind::reg && !register_seen) {
       register_seen = true;
     } else {

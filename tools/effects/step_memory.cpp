@@ -205,7 +205,7 @@ void Machine::store_shared(unsigned count, const std::vector<Cell>& data) {
   for (unsigned i = 0; i < data.size(); ++i)
     for (unsigned half = 0; half < 2; ++half) {
       if (count > 1 && half != (i & 1)) continue;
-      const ValueId both = values_.join(shared_[half], data[i].value);
+      const ValueId both = settles_ ? values_.join(shared_[half], data[i].value) : values_.unknown();
       shared_changed_ = shared_changed_ || both != shared_[half];
       shared_[half] = both;
     }

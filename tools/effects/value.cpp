@@ -79,6 +79,7 @@ void Values::limit(Value& value) {
 ValueId Values::join(ValueId a, ValueId b) {
   if (a == b || b == bottom) return a;
   if (a == bottom) return b;
+  if (a == unknown_ || b == unknown_) return unknown_;
   if (a > b) std::swap(a, b);
   if (const auto known = joins_.find(pair_of(a, b)); known != joins_.end()) return known->second;
   Value both{merged(all_[a].alternatives, all_[b].alternatives), merged(all_[a].derived, all_[b].derived)};
@@ -143,6 +144,13 @@ ValueId Values::derive(ValueId a) {
   const ValueId id = intern(std::move(made));
   if (derived_.size() <= a) derived_.resize(all_.size(), 0);
   return derived_[a] = id;
+}
+
+ValueId Values::without_zero(ValueId a) {
+  Value value = all_[a];
+  std::erase_if(value.alternatives,
+                [](const Alternative& one) { return one.terms.empty() && one.plain == Plain::zero; });
+  return value.alternatives.empty() ? a : intern(std::move(value));
 }
 
 bool Values::has(ValueId id, Origin origin) const {

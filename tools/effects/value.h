@@ -104,6 +104,9 @@ class Values {
   ValueId derive(ValueId a);
   ValueId derive(ValueId a, ValueId b) { return add(derive(a), derive(b)); }
 
+  // Less the alternative that it is 0, where there are others.
+  ValueId without_zero(ValueId a);
+
   bool has(ValueId id, Origin origin) const;
 
  private:
