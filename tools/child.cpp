@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -89,7 +90,29 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command,
   return end;
 }
 
-std::optional<std::string> output_of(const std::vector<std::string>& command) {
+namespace {
+
+// Nothing where the other end is not closed in time.
+std::optional<std::string> read_until(int file, std::chrono::steady_clock::time_point end) {
+  using std::chrono::milliseconds;
+  std::string text;
+  std::array<char, 1 << 16> piece;
+  while (true) {
+    const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
+    if (left <= milliseconds(0)) return std::nullopt;
+    pollfd wanted{file, POLLIN, 0};
+    const int ready = poll(&wanted, 1, static_cast<int>(left.count()));
+    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+    const ssize_t got = ready > 0 ? read(file, piece.data(), piece.size()) : -1;
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got == 0 ? std::optional(std::move(text)) : std::nullopt;
+    text.append(piece.data(), static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> output_of(const std::vector<std::string>& command, std::chrono::seconds limit) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
   posix_spawn_file_actions_t actions;
@@ -103,10 +126,9 @@ std::optional<std::string> output_of(const std::vector<std::string>& command) {
   const int problem = posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
-  std::string text;
-  std::array<char, 1 << 16> piece;
-  for (ssize_t got; problem == 0 && (got = read(ends[0], piece.data(), piece.size())) > 0;)
-    text.append(piece.data(), static_cast<std::size_t>(got));
+  const auto text =
+      problem == 0 ? read_until(ends[0], std::chrono::steady_clock::now() + limit) : std::nullopt;
+  if (problem == 0 && !text) kill(child, SIGKILL);
   close(ends[0]);
   int status = -1;
   if (problem != 0 || waitpid(child, &status, 0) != child || status != 0) return std::nullopt;

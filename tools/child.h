@@ -1,6 +1,7 @@
 // Runs one command and waits for it.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +24,9 @@ struct ChildEnd {
 Result<ChildEnd> run_child(const std::vector<std::string>& command,
                            const std::vector<std::string>& environment);
 
-// What the command prints on stdout, or nothing where it cannot be run or fails. Looked for in $PATH.
-std::optional<std::string> output_of(const std::vector<std::string>& command);
+// What the command prints on stdout, or nothing where it cannot be run, fails, or takes longer than `limit`.
+// Looked for in $PATH.
+std::optional<std::string> output_of(const std::vector<std::string>& command,
+                                     std::chrono::seconds limit = std::chrono::hours(24));
 
 }  // namespace pooch::tools

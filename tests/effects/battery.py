@@ -10,6 +10,7 @@ import argparse
 import concurrent.futures
 import json
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -103,6 +104,21 @@ def run(arguments):
     return source, arch, json.loads(out)["kernels"]
 
 
+def damaged(pooch, nvdisasm, cubin, folder, times=30):
+    """Runs with images that are damaged at random and did not end with an answer or an error."""
+    whole, draw, crashes = cubin.read_bytes(), random.Random(1), []
+    for i in range(times):
+        content = bytearray(whole[: draw.randrange(1, len(whole))] if i % 4 == 0 else whole)
+        for _ in range(draw.randrange(1, 30)):
+            content[draw.randrange(min(len(content), 4096) if i % 2 else len(content))] = draw.randrange(256)
+        (folder / "damaged.cubin").write_bytes(content)
+        done = subprocess.run([pooch, "effects", folder / "damaged.cubin", "--json", "--nvdisasm", nvdisasm], timeout=60,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if done.returncode not in (0, 2, 3):
+            crashes.append(f"damaged image {i}: ends with {done.returncode}")
+    return crashes
+
+
 def name_of(demangled):
     """"void scaled<float, 4>(float*, …)" -> "scaled<float, 4>"."""
     return re.sub(r"^void ", "", demangled).split("(")[0]
@@ -135,9 +151,11 @@ def main():
                     print(f"{name} on sm_{arch}: missed: {'; '.join(misses)}")
                 elif differences and options.verbose:
                     print(f"{name} on sm_{arch}: {'; '.join(differences)}")
+        crashes = damaged(options.pooch, options.nvdisasm, next(pathlib.Path(temporary).glob("basic.*.cubin")), pathlib.Path(temporary))
+    print("\n".join(crashes) or "damaged images: no crash")
     kernels = sum(map(len, expected.values()))
     print(f"{kernels} kernels, {total} with their architectures: {missed} with something missed, {exact} exact ({100 * exact / total:.1f} %)")
-    sys.exit(missed != 0 or exact < EXACT * total)
+    sys.exit(missed != 0 or bool(crashes) or exact < EXACT * total)
 
 
 if __name__ == "__main__":

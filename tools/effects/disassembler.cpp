@@ -13,6 +13,9 @@ namespace pooch::effects {
 namespace fs = std::filesystem;
 namespace {
 
+// Ten times as long as it takes.
+constexpr std::size_t least_seconds = 10, bytes_a_second = 100'000;
+
 bool is_program(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
@@ -65,7 +68,9 @@ Result<std::vector<Code>> disassemble(const fs::path& program, std::string_view 
   std::string numbers;
   for (const std::uint32_t symbol : symbols)
     numbers += fmt::format("{}{}", numbers.empty() ? "" : ",", symbol);
-  const auto text = tools::output_of({program.string(), "-c", "-fun", numbers, file});
+  // What is damaged may keep it busy for ever.
+  const std::chrono::seconds limit(least_seconds + cubin.size() / bytes_a_second);
+  const auto text = tools::output_of({program.string(), "-c", "-fun", numbers, file}, limit);
   if (!text) return Error{ErrorCode::internal, fmt::format("{} does not disassemble it", program.string())};
   return read_disassembly(*text);
 }

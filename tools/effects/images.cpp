@@ -166,7 +166,7 @@ std::vector<Kernel> kernels_of(std::string_view cubin) {
       const auto known = described.find(elf.symbol_name(section, symbol));
       if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || known == described.end()) continue;
       const auto text = code.find(known->first);
-      if (text == code.end()) continue;
+      if (text == code.end() || text->second.empty()) continue;
       Kernel kernel;
       kernel.name = known->first;
       kernel.symbol = own;
