@@ -272,6 +272,32 @@ TEST(Effects, AnAddressThatIsComparedWithNothingIsSomethingBehind) {
   EXPECT_EQ(effects_of(untested).verdict, Verdict::unknown);
 }
 
+TEST(Effects, AUniformRegisterIsWhatAnyLaneMadeOfIt) {
+  // A lane without P0 sees what the others wrote.
+  const auto found = effects_of({"ULDC.64 UR6, c[0x0][0x210]", "LDC.64 R2, c[0x0][0x218]", "@P0 R2UR UR6, R2",
+                                 "@P0 R2UR UR7, R3", "@!P0 STG.E desc[UR4][UR6], R0", "EXIT"});
+  EXPECT_EQ(words(found), "0 store, 8 store");
+}
+
+TEST(Effects, WhatOtherLanesGiveIsGuardedByTheirPredicates) {
+  for (const bool uniform : {false, true}) {
+    const auto found =
+        effects_of({"LDC.64 R2, c[0x0][0x210]", "@P0 LDC.64 R2, c[0x0][0x218]",
+                    uniform ? "R2UR UR6, R2" : "SHFL.BFLY PT, R6, R2, 0x1, 0x1f",
+                    uniform ? "R2UR UR7, R3" : "SHFL.BFLY PT, R7, R3, 0x1, 0x1f",
+                    uniform ? "@P0 STG.E desc[UR4][UR6], R0" : "@P0 STG.E desc[UR4][R6.64], R0", "EXIT"});
+    EXPECT_EQ(words(found), "0 store, 8 store") << uniform;
+  }
+}
+
+TEST(Effects, ConstantsThatAreOnlyComparedAreRead) {
+  const auto found =
+      effects_of({"ISETP.GE.AND P0, PT, R0, c[0x0][0x210], PT", "DSETP.GEU.AND P1, PT, R2, c[0x0][0x218], PT",
+                  "DFMA R2, R4, c[0x0][0x220], R6", "LDC.U8 R0, c[0x0][0x231]", "EXIT"});
+  EXPECT_EQ(found.constants, (std::vector<std::uint32_t>{0, 8, 12, 16, 20, 32}));
+  EXPECT_FALSE(found.all_constants);
+}
+
 TEST(Effects, TheStackKeepsAddresses) {
   const auto found =
       effects_of({"LDC R1, c[0x0][0x28]", "VIADD R1, R1, 0xfffffff0", "LDC.64 R2, c[0x0][0x210]",

@@ -61,6 +61,7 @@ class Machine {
 
   // step.cpp
   void step(State& state, std::size_t at);
+  void read_constants(const State& state, const Instruction& one, Action action);
   void compute(State& state, const Instruction& one, Action action);
   void write(State& state, const Instruction& one, const std::vector<Cell>& results);
   void forget_predicates(State& state, const Instruction& one);

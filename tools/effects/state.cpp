@@ -30,7 +30,9 @@ void State::set(Values& values, std::size_t reg, const Cell& cell, const std::op
     std::erase_if(guards_, [&](const Guarded& one) { return one.reg == reg; });
     return;
   }
-  const Cell other = get(reg, guard->opposite());
+  Cell other = get(reg, guard->opposite());
+  // A uniform register is the warp's: a thread whose predicate does not hold sees what others wrote.
+  if (reg >= index({true, 0}) && !guard->uniform) other = effects::join(values, other, cell);
   // What other predicates tell of this register holds no more, where this one holds.
   std::erase_if(guards_, [&](const Guarded& one) { return one.reg == reg; });
   registers_[reg] = effects::join(values, cell, other);

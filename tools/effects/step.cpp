@@ -102,6 +102,7 @@ void Machine::step(State& state, std::size_t at) {
     return;
   }
   guard_ = one.guard;
+  read_constants(state, one, *action);
   if (is_memory(*action)) {
     step_memory(state, at, *action);
   } else if (writes_registers(*action)) {
@@ -130,12 +131,25 @@ void Machine::step(State& state, std::size_t at) {
   if (copied) state.copy(*one.operands[0].predicate, *copied);
 }
 
+// What is compared or computed with is read, whatever becomes of it.
+void Machine::read_constants(const State& state, const Instruction& one, Action action) {
+  if (action == Action::constant_load) return;
+  const bool wide = one.name.starts_with("D") || one.has("64") || one.has("F64") || one.has("S64") ||
+                    one.has("U64") || one.has("WIDE");
+  for (const Operand& operand : one.operands)
+    for (unsigned half = 0; operand.kind == OperandKind::constant && half < (wide ? 2U : 1U); ++half)
+      (void)constant(state, one, operand, 4 * half, 4, false);
+}
+
 // What a register holds that was made of guarded ones is as guarded as they are.
 void Machine::compute(State& state, const Instruction& one, Action action) {
   const unsigned count = register_count(one, action);
   const auto results = result(state, one, action, count);
   std::vector<std::pair<Predicate, std::vector<Cell>>> guarded;
-  if (!one.guard) {
+  // From other lanes comes what is guarded by their own predicates.
+  const bool crosses_lanes = action == Action::shuffle || one.name == "R2UR";
+  if (one.name == "SYNCS" && (one.has("EXCH") || one.has("CAS"))) store_shared(1, data_of(state, one, 2));
+  if (!one.guard && !crosses_lanes) {
     std::set<std::size_t> from;
     for (const Operand& operand : one.operands)
       for (unsigned half = 0; operand.reg && half < 2; ++half) from.insert(State::index(*operand.reg) + half);
@@ -237,7 +251,8 @@ std::vector<Cell> Machine::result(State& state, const Instruction& one, Action a
     }
     case Action::half: {
       made = {derived(state, one, from)};
-      const bool plain = from.size() == 4 && from[0]->kind == OperandKind::reg && !from[0]->reg &&
+      const bool plain = from.size() == 4 && !one.has("BF16_V2") && !one.has("BF16") &&
+                         from[0]->kind == OperandKind::reg && !from[0]->reg &&
                          from[1]->kind == OperandKind::reg && !from[1]->reg;
       if (!plain) break;
       const auto upper = half_bits(*from[2]), lower = half_bits(*from[3]);

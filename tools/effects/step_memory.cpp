@@ -7,6 +7,7 @@ namespace pooch::effects {
 namespace {
 
 constexpr std::int64_t slot_bytes = 4, word_bytes = 8;
+constexpr unsigned map_bytes = 128;
 
 }  // namespace
 
@@ -275,6 +276,11 @@ void Machine::read_tensor_map(std::size_t at, Effect effect, const Address& wher
       });
   if (parameter) {
     accesses_.touch_map(at, effect, where.symbol);
+    const Symbol place = symbols_[where.symbol];
+    if (place.kind == SymbolKind::window)
+      accesses_.read_constant(place.number, map_bytes);
+    else
+      accesses_.read_all_constants();
   } else {
     accesses_.hide(at, "a tensor map that no parameter is");
     access(where, at, loads);
