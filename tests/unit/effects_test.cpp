@@ -351,6 +351,15 @@ TEST(Effects, ATensorMapAmongTheParametersIsNamedByItsPlace) {
             Verdict::hidden);
 }
 
+TEST(Effects, CodeThatIsMissingMakesTheKernelUnknown) {
+  const auto codes = read_disassembly(disassembly(copies));
+  Kernel kernel = kernel_of(90);
+  kernel.code_bytes = 16 * copies.size();
+  EXPECT_EQ(analyse(kernel, codes.at(0)).verdict, Verdict::foreseen);
+  kernel.code_bytes += 16;
+  EXPECT_EQ(analyse(kernel, codes.at(0)).verdict, Verdict::unknown);
+}
+
 TEST(Effects, TexturesAreHidden) {
   EXPECT_EQ(effects_of({"TEX.B.LL RZ, R4, R2, UR4, 1D", "EXIT"}).verdict, Verdict::hidden);
 }

@@ -7,6 +7,7 @@ namespace pooch::effects {
 namespace {
 
 constexpr std::size_t deepest_call = 12, most_nodes = 60000, most_rounds = 6;
+constexpr std::uint64_t instruction_bytes = 16;
 constexpr std::size_t steps_for_each = 300, steps_for_all = 2'000'000;
 
 const Operand* label_of(const Instruction& one) {
@@ -77,6 +78,8 @@ void Machine::run_rounds() {
     accesses_.lose(0, "no code");
     return;
   }
+  if (kernel_.code_bytes != 0 && kernel_.code_bytes != code_.instructions.size() * instruction_bytes)
+    accesses_.lose(0, "code that nvdisasm does not print");
   for (std::size_t round = 0; run_round(); ++round) settles_ = round < most_rounds;
   find_unreached();
 }

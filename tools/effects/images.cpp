@@ -37,6 +37,14 @@ std::uint32_t default_base(std::uint32_t architecture) {
   return architecture >= 100 ? 0x380 : architecture >= 90 ? 0x210 : 0x160;
 }
 
+// Of all that the result depends on.
+std::uint64_t key_of(const Kernel& kernel, std::string_view code) {
+  std::uint64_t key = mix(mix(hash(code), kernel.architecture), kernel.param_base);
+  for (const Param& param : kernel.params) key = mix(mix(key, param.offset), param.bytes);
+  for (const auto& [offset, name] : *kernel.module_names) key = mix(mix(key, offset), hash(name));
+  return key;
+}
+
 template <class T>
 T read(std::string_view from, std::size_t offset = 0) {
   T value{};
@@ -176,7 +184,7 @@ std::vector<Kernel> kernels_of(std::string_view cubin) {
       for (const softgpu::KernelParam& param : known->second.params)
         kernel.params.push_back({param.offset, param.bytes});
       read_param_bank(kernel, info[known->first]);
-      kernel.code_hash = hash(text->second);
+      kernel.code_hash = key_of(kernel, text->second);
       all.push_back(std::move(kernel));
     }
   }

@@ -20,7 +20,7 @@ struct Kernel {
   std::uint32_t param_base = 0;    // where the parameters begin in constant bank 0
   std::uint32_t param_bytes = 0;
   std::vector<Param> params;
-  std::uint64_t code_hash = 0;
+  std::uint64_t code_hash = 0;  // of its code, and of what else tells it from others with the same code
   std::uint64_t code_bytes = 0;
   // Names of functions and variables whose addresses lie in bank 4, by offset.
   std::shared_ptr<const std::map<std::uint32_t, std::string>> module_names;
