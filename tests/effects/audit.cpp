@@ -1,6 +1,7 @@
 // Holds the rules for kernels by name (interpose/spec/kernels.cpp) against the kernels' own code.
 //
-// usage: audit NVDISASM FILE ARCHITECTURE KERNELS_PER_RULE SEED
+// usage: audit NVDISASM FILE ARCHITECTURE KERNELS_PER_RULE SEED [PART]
+// PART: of the names of kernels, as their source has them; others are left out.
 //
 // Each kernel of the sample is analysed, and a launch is made up in which every word of the parameters is the
 // address of an allocation of its own. A rule contradicts the code where it understands that launch and says
@@ -196,8 +197,8 @@ std::map<std::size_t, std::set<std::size_t>> draw(std::map<std::string, std::vec
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 6) {
-    fmt::print(stderr, "usage: audit NVDISASM FILE ARCHITECTURE KERNELS_PER_RULE SEED\n");
+  if (count != 6 && count != 7) {
+    fmt::print(stderr, "usage: audit NVDISASM FILE ARCHITECTURE KERNELS_PER_RULE SEED [PART]\n");
     return 2;
   }
   const auto file = ImageFile::open(arguments[2]);
@@ -212,6 +213,7 @@ int main(int count, char** arguments) {
     if (file->images()[image].architecture != architecture) continue;
     const auto kernels = kernels_of(file->images()[image].cubin());
     for (std::size_t i = 0; i < kernels.size(); ++i) {
+      if (count == 7 && demangled(kernels[i].name).find(arguments[6]) == std::string::npos) continue;
       const std::string rule = rule_of(kernels[i]);
       ++audit.row(rule).found;
       places[rule].push_back({image, i});

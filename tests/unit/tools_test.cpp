@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "tools/child.h"
 #include "tools/device_choice.h"
 #include "tools/doctor_findings.h"
 #include "tools/simulate_run.h"
@@ -177,6 +178,14 @@ TEST(Answers, BadOnesAreOneLineThatNamesTheValue) {
       answers_error(with(text, "\"init\"", "\"outit\"")).starts_with("/outit is no field; accepted: "));
   EXPECT_EQ(answers_error("{}"), "/by_dlsym is missing");
   EXPECT_TRUE(answers_error("").ends_with("an object"));
+}
+
+TEST(Child, WhatTakesTooLongPrintsNothing) {
+  using pooch::tools::output_of;
+  EXPECT_EQ(output_of({"echo", "all"}), "all\n");
+  EXPECT_FALSE(output_of({"sh", "-c", "echo some; exec sleep 60"}, std::chrono::seconds(1)));
+  EXPECT_FALSE(output_of({"false"}));
+  EXPECT_FALSE(output_of({"no-such-program-at-all"}));
 }
 
 }  // namespace

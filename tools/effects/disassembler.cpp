@@ -47,7 +47,7 @@ std::optional<fs::path> of_triton() {
 }  // namespace
 
 const char* const disassembler_cure =
-    "name it by --nvdisasm, put a toolkit's bin folder on PATH, set CUDA_HOME, or install Triton (pip "
+    "put a toolkit's bin folder on PATH, set CUDA_HOME, or install Triton (pip "
     "install "
     "triton)";
 
