@@ -131,6 +131,7 @@ void KernelFacts::read_rule() {
       if (kind_ == OpKind::bare_launch && form_ == KernelForm::offset_lambda) kind_ = OpKind::elementwise;
       return;
     case KernelForm::unknown:
+      rule_ = nullptr;
       return;
   }
 }

@@ -15,7 +15,7 @@ namespace pooch::interpose {
 
 // Where a kernel's parameters hold the addresses that it works on.
 enum class KernelForm : std::uint8_t {
-  unknown,          // anywhere, and each may be read and written
+  unknown,          // anywhere, and each may be read and written: the rule takes kernels out of a later one
   signature,        // pointers: to const they are inputs
   tensor_iterator,  // (int count, functor, array of addresses, …), outputs first
   offset_lambda,    // (int count, {offset calculator, array of addresses, functor}), outputs first
