@@ -19,9 +19,9 @@ constexpr KernelRule rules[] = {
      "native/cuda/Loops.cuh, policies::multi_outputs_unroll: the first template argument is the number of "
      "outputs, which come first"},
     {"at::native::elementwise_kernel", "_sparse_binary_op_intersection_kernel_impl", unknown, false,
-     "by its machine code (docs/effects.md) the functor has addresses, and more than 108 bytes, so that the "
-     "lambda's "
-     "size does not tell how many addresses come before it"},
+     "by its machine code (docs/effects.md) the functor has addresses, and more than 108 bytes, so the size "
+     "of "
+     "the lambda does not tell how many addresses come before it"},
     {"at::native::elementwise_kernel", "_flatten_indices_impl", unknown, false, "as above"},
     {"at::native::elementwise_kernel", "gpu_kernel_impl", offset_lambda, true,
      "native/cuda/CUDALoops.cuh, gpu_kernel_impl and gpu_kernel_impl_nocast: the lambda captures "
