@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-from runs import BUILD, MIB, TO_THE_BYTE, run
+from runs import BUILD, MIB, STEADY, TO_THE_BYTE, run
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import missed  # noqa: E402
@@ -76,8 +76,8 @@ ALLOCATORS = [{"PYTORCH_ALLOC_CONF": f"backend:{name}"} for name in ("cudaMalloc
 
 
 class PyTorch(unittest.TestCase):
-    def program(self, name, *options, pooch=("--no-pooch",), env=None):
-        done = run(DEVICE, [PYTHON, SOURCE / "examples/pytorch" / name, *options], *pooch, env=env, timeout=400)
+    def program(self, name, *options, pooch=("--no-pooch",), env=None, device=DEVICE):
+        done = run(device, [PYTHON, SOURCE / "examples/pytorch" / name, *options], *pooch, env=env, timeout=400)
         self.assertEqual(done.status, 0, done.err)
         self.assertEqual(done.device["violations"], [])
         self.assertNotIn("not there", done.err)
@@ -116,9 +116,9 @@ class PyTorch(unittest.TestCase):
         self.assertIn("torch.OutOfMemoryError", done.err)
         self.assertRegex(done.err, r"pooch: error: .*cannot leave the device.*what graphs use.*the cap is 120 MiB")
 
-    def known(self, *options, pooch=("--no-pooch",), env=None):
+    def known(self, *options, pooch=("--no-pooch",), env=None, device=DEVICE):
         """A run of which the device knows what each kernel touches: what it prints tells where its content came from."""
-        done = self.program(*options, pooch=pooch, env=env)
+        done = self.program(*options, pooch=pooch, env=env, device=device)
         self.assertEqual(done.device["tokens"]["unknown"], {})
         self.assertNotIn("nan", done.out)
         return done
@@ -203,7 +203,7 @@ class PyTorch(unittest.TestCase):
         # The last iteration's logits are there until the next ones are made, beside the layout and at another address.
         options = ("gpt.py", "--layers", 12, "--width", 768, "--vocabulary", 8192, "--batch", 16, "--iterations")
         need = self.program(*options, 2, pooch=()).summary["need_bytes"]
-        done = self.known(*options, 20, pooch=("--memory", f"{need // 2}"),
+        done = self.known(*options, 20, pooch=("--memory", f"{need // 2}"), device=DEVICE + STEADY,
                           env=FOLLOW_PLANS | {"POOCH_BACKING": "alias", "POOCH_LOG": "info"})
         self.assertEqual(done.out, self.known(*options, 20).out)
         self.assertIn("alias mode: ", done.err)
