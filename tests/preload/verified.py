@@ -133,5 +133,26 @@ class Verified(unittest.TestCase):
                 self.assertEqual(done.summary["verified"], 0)
 
 
+class Large(unittest.TestCase):
+    """ResNet-50 at batch 640: 51 GiB in 16, which no test could compute."""
+
+    def test_a_wrong_replay_shows_in_losses_and_weights_and_is_found(self):
+        command = [TRAIN, "--network", "resnet50", "--batch", "640", "--iterations", "7"]
+        in_core = run(TIMING + ":memory=64GiB", command, "--no-pooch", weights=True)
+        self.assertNotIn("nan", "".join(in_core.losses))
+        with tempfile.TemporaryDirectory() as cache:
+            planned = {"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache, "POOCH_BACKING": "remap"}
+            spoilt = planned | {"LD_PRELOAD": WRONG, "WRONG_REPLAY": "1"}
+            cases = {"right": (planned, 0, True), "found and put right": (spoilt | {"POOCH_VERIFY": "all"}, 1, True),
+                     "not looked for": (spoilt | {"POOCH_VERIFY": "off"}, 0, False)}
+            for case, (env, mismatches, right) in cases.items():
+                with self.subTest(case):
+                    done = run(TIMING, command, "--memory", "16GiB", env=env, weights=True)
+                    self.assertEqual((done.status, done.device["violations"], done.device["tokens"]["unknown"]), (0, [], {}), done.err)
+                    self.assertGreater(done.summary["replays"], 100)
+                    self.assertEqual(done.summary["mismatches"], mismatches)
+                    self.assertEqual((done.losses == in_core.losses, done.weights == in_core.weights), (right, right))
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)
