@@ -232,7 +232,7 @@ class PyTorch(unittest.TestCase):
         done = self.in_half_precision(PER_CALL, "16GiB", "resnet50.py", "--channels-last", "--same-batch", "--batch", 1280,
                                       "--iterations", 12, env={"POOCH_LOG": "info"})
         in_core = float(re.search(r"ms predicted, ([\d.]+) ms in core", done.err)[1])
-        most = missed.figure("pytorch: resnet50.py --bf16 --channels-last --batch 1280", 1.2)
+        most = missed.figure("pytorch: resnet50.py --bf16 --channels-last --batch 1280", 1.15)
         self.assertLessEqual(round(done.summary["predicted_ms"] / in_core, 3), most, "without, the link bounds it at 2.27")
 
     def test_replays_of_a_gpt_in_half_precision_find_what_autocast_has_freed(self):
