@@ -1,9 +1,9 @@
 #include "memory.h"
 
 #include <fmt/format.h>
-#include <exception>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "check.h"

@@ -12,7 +12,7 @@
 
 namespace {
 
-// A call on its way may describe a whole iteration, at some hundred bytes for each op.
+// A call on its way may describe a whole iteration, at a few hundred bytes for each op.
 constexpr std::size_t reserve_bytes = std::size_t{64} << 20, first_calls_bytes = std::size_t{512} << 10;
 alignas(std::max_align_t) constinit std::byte reserve[reserve_bytes];  // takes no memory until it is touched
 constinit std::atomic<std::size_t> taken{0};

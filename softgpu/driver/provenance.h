@@ -4,8 +4,7 @@
 //
 // What the host's memory holds:
 // - page-locked: tokens, and bytes made from them: of a copy of 1 MiB or more into an allocation of 64 MiB or
-//   more the first 64, else all.
-//   Where a later copy finds other bytes, the program has written there itself.
+//   more the first 64, else all. Where a later copy finds other bytes, the program has written there itself.
 // - pageable: bytes made from tokens.
 // - the program's own content: its token is the hash of its bytes (of more than 64 KiB a sample).
 //

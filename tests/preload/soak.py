@@ -59,7 +59,7 @@ class Soaked:
                 continue  # not yet, or no more
 
 
-STEADY = ("handles_created", "unplanned_evictions", "host_allocations", "peak_host_bytes", "plans_left")
+LEVEL = ("handles_created", "unplanned_evictions", "host_allocations", "peak_host_bytes", "plans_left")
 
 
 class Soak(unittest.TestCase):
@@ -77,7 +77,7 @@ class Soak(unittest.TestCase):
 
     def test_nothing_is_made_and_nothing_leaves_unplanned(self):
         self.assertGreaterEqual(self.many.summary["planned_iterations"], ITERATIONS - 5)
-        for key in STEADY:
+        for key in LEVEL:
             self.assertEqual(self.few.summary[key], self.many.summary[key], key)
 
     def test_an_iteration_takes_the_host_as_long_at_the_end(self):
@@ -97,7 +97,7 @@ class Tight(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             few, many = (Soaked(iterations, folder, cap_mib=48).summary for iterations in (150, 400))
         self.assertGreaterEqual(many["planned_iterations"], 400 - 5)
-        self.assertEqual([few[key] for key in STEADY], [many[key] for key in STEADY], STEADY)
+        self.assertEqual([few[key] for key in LEVEL], [many[key] for key in LEVEL], LEVEL)
 
 
 if __name__ == "__main__":
