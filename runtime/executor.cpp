@@ -61,6 +61,7 @@ const Script* Executor::script_of(tracker::PhaseIndex phase) const {
 void Executor::enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream) {
   const tracker::StepIndex start = where.start;
   fallbacks_before_ = parts_.placement.fallbacks() - counts_.unplanned;
+  asked_before_ = parts_.placement.asked_bytes();
   nvtx_iterations_.begin(script.plan().phase);
   // Every point may be asked for, and exactly.
   parts_.order.set_eager(true);

@@ -286,6 +286,7 @@ class Executor {
   nvtx::Iterations nvtx_iterations_;
   ExecutorCounts counts_;
   std::uint64_t fallbacks_before_ = 0;  // placement's, without those of iterations that followed a plan
+  std::uint64_t asked_before_ = 0;      // bytes, when this iteration began
 };
 
 }  // namespace pooch::runtime

@@ -35,9 +35,10 @@ bool Executor::learn(tracker::PhaseIndex phase) {
 }
 
 // An iteration has followed its plan to the end. Those that prove what is made again keep more than others.
+// What a plan takes is known to a page or so: little that is missing is no reason for another.
 void Executor::note_shortage() {
   Adopted& adopted = *followed();
-  const bool asked = parts_.placement.fallbacks() - fallbacks_before_ > counts_.unplanned;
+  const bool asked = parts_.placement.asked_bytes() - asked_before_ > parts_.pool.cap() / 1024;
   adopted.shortage.iterations = asked && !proving(adopted) ? adopted.shortage.iterations + 1 : 0;
 }
 

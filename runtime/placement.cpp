@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/bytes.h"
@@ -95,6 +96,7 @@ Status Placement::free_memory(std::uint64_t bytes, std::uint64_t gathering,
     if (!reclaimed) return reclaimed.error();
     if (*reclaimed) return Done{};
     ++fallbacks_;
+    asked_bytes_ += bytes - std::min(bytes, pool_.available());
   }
   const auto room = demand_.make_room(bytes, gathering, lock);
   if (room || room.error().code != ErrorCode::out_of_memory || !last_resort_) return room;

@@ -45,6 +45,7 @@ class Placement {
   void set_before_leaving(std::function<void()> prepare) { before_leaving_ = std::move(prepare); }
   std::uint64_t tick() { return ++clock_; }
   std::uint64_t fallbacks() const { return fallbacks_; }  // times that Demand was asked
+  std::uint64_t asked_bytes() const { return asked_bytes_; }  // that it was asked for, in all
 
  private:
   Error refusal(std::string_view what, const std::string& why) const;
@@ -59,7 +60,7 @@ class Placement {
   std::function<Result<bool>(std::unique_lock<std::mutex>&)> last_resort_;
   std::function<bool()> recount_;
   std::function<void()> before_leaving_;
-  std::uint64_t clock_ = 0, fallbacks_ = 0;
+  std::uint64_t clock_ = 0, fallbacks_ = 0, asked_bytes_ = 0;
 };
 
 }  // namespace pooch::runtime
