@@ -38,27 +38,38 @@ bool unload(Call& call, Library* library) {
   return call.m->modules.unload(library);
 }
 
-CUresult load(Call& call, const void* image, Library** out) {
+// Brings a library's kernels to the devices where the user wants them at once. False: no memory is left, and
+// the library is gone.
+bool load_kernels(Call& call, Library* library) {
   Machine& m = *call.m;
-  const CUresult loaded = m.modules.load(image, capability(m), out);
-  if (loaded != CUDA_SUCCESS || loads_lazily()) return loaded;
+  if (loads_lazily()) return true;
   for (const auto& [context, owner] : m.contexts) {
-    for (const auto& [name, kernel] : m.modules.kernels(**out)) {
+    for (const auto& [name, kernel] : m.modules.kernels(*library)) {
       if (!context->alive || m.overheads.load(call.lock, *kernel, context->device)) continue;
-      unload(call, *out);
-      return CUDA_ERROR_OUT_OF_MEMORY;
+      unload(call, library);
+      return false;
     }
   }
+  return true;
+}
+
+// `out`: a CUlibrary or a CUmodule. `read`: makes a library of a machine's.
+template <class Handle, class Read>
+CUresult load(const char* name, unsigned needs, Handle* out, Read read) {
+  SOFTGPU_CALL(name, needs, &Model::module);
+  Library* library = nullptr;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult status = read(m, &library); status != CUDA_SUCCESS) return status;
+  if (!load_kernels(call, library)) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = reinterpret_cast<Handle>(library);
   return CUDA_SUCCESS;
 }
 
-CUresult load_module(const char* name, CUmodule* out, const void* image) {
-  SOFTGPU_CALL(name, needs_context, &Model::module);
-  Library* library = nullptr;
-  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult loaded = load(call, image, &library);
-  if (loaded == CUDA_SUCCESS) *out = reinterpret_cast<CUmodule>(library);
-  return loaded;
+auto from_memory(const void* image) {
+  return [image](Machine& m, Library** out) { return m.modules.load(image, capability(m), out); };
+}
+auto from_file(const char* path) {
+  return [path](Machine& m, Library** out) { return m.modules.load_file(path, capability(m), out); };
 }
 
 Kernel* find(Machine& m, Library* library, const char* name) {
@@ -179,12 +190,11 @@ bool known_device(CUdevice device) {
 
 SOFTGPU_EXPORT(cuLibraryLoadData)
 (CUlibrary* out, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*, void**, unsigned) {
-  SOFTGPU_CALL(__func__, needs_driver, &Model::module);
-  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Library* library = nullptr;
-  const CUresult loaded = load(call, code, &library);
-  if (loaded == CUDA_SUCCESS) *out = reinterpret_cast<CUlibrary>(library);
-  return loaded;
+  return load(__func__, needs_driver, out, from_memory(code));
+}
+SOFTGPU_EXPORT(cuLibraryLoadFromFile)
+(CUlibrary* out, const char* path, CUjit_option*, void**, unsigned, CUlibraryOption*, void**, unsigned) {
+  return load(__func__, needs_driver, out, from_file(path));
 }
 
 SOFTGPU_EXPORT(cuLibraryUnload)(CUlibrary library) {
@@ -299,6 +309,23 @@ SOFTGPU_EXPORT(cuOccupancyMaxActiveBlocksPerMultiprocessor)
                                                               CU_OCCUPANCY_DEFAULT);
 }
 
+// As many as all multiprocessors hold, a block on each.
+SOFTGPU_EXPORT(cuOccupancyMaxActiveClusters)
+(int* clusters, CUfunction function, const CUlaunchConfig* config) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  if (m.modules.kernel(function) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (clusters == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  unsigned blocks = 1;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& one = config->attrs[i];
+    if (one.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      blocks = one.value.clusterDim.x * one.value.clusterDim.y * one.value.clusterDim.z;
+  }
+  if (blocks == 0) return CUDA_ERROR_INVALID_VALUE;
+  *clusters = m.model().multiprocessors / static_cast<int>(blocks);
+  return CUDA_SUCCESS;
+}
+
 SOFTGPU_EXPORT(cuFuncSetCacheConfig)(CUfunction function, CUfunc_cache) {
   SOFTGPU_CALL(__func__, needs_driver);
   return m.modules.kernel(function) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
@@ -321,11 +348,17 @@ SOFTGPU_EXPORT(cuFuncIsLoaded)(CUfunctionLoadingState* state, CUfunction functio
   return CUDA_SUCCESS;
 }
 
+SOFTGPU_EXPORT(cuModuleLoad)(CUmodule* out, const char* path) {
+  return load(__func__, needs_context, out, from_file(path));
+}
 SOFTGPU_EXPORT(cuModuleLoadData)(CUmodule* out, const void* image) {
-  return load_module(__func__, out, image);
+  return load(__func__, needs_context, out, from_memory(image));
 }
 SOFTGPU_EXPORT(cuModuleLoadDataEx)(CUmodule* out, const void* image, unsigned, CUjit_option*, void**) {
-  return load_module(__func__, out, image);
+  return load(__func__, needs_context, out, from_memory(image));
+}
+SOFTGPU_EXPORT(cuModuleLoadFatBinary)(CUmodule* out, const void* image) {
+  return load(__func__, needs_context, out, from_memory(image));
 }
 
 SOFTGPU_EXPORT(cuModuleUnload)(CUmodule module) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -107,20 +106,25 @@ bool FatBinary::recognises(const void* code) {
   return magic == wrapper_magic || magic == container_magic || magic == elf_magic;
 }
 
-std::unique_ptr<FatBinary> FatBinary::open(const void* code, int capability) {
+bool FatBinary::recognises_file(const void* code) {
+  return recognises(code) && read<std::uint32_t>(static_cast<const std::byte*>(code)) != wrapper_magic;
+}
+
+std::unique_ptr<FatBinary> FatBinary::open(const void* code, int capability, std::uint64_t available) {
   const auto* at = static_cast<const std::byte*>(code);
   auto opened = std::make_unique<FatBinary>();
   opened->capability_ = capability;
   const auto magic = read<std::uint32_t>(at);
   if (magic == elf_magic) {
     // Its length is in its own head, which cubin_kernels checks.
-    opened->entries_.push_back({false, static_cast<std::uint32_t>(capability), 0, at, largest_entry, 0});
+    opened->entries_.push_back(
+        {false, static_cast<std::uint32_t>(capability), 0, at, std::min(largest_entry, available), 0});
     return opened;
   }
   if (magic == wrapper_magic) at = read<Wrapper>(at).container;
   if (at == nullptr) return nullptr;
-  // Its length is in its own head, which whoever loads it vouches for.
-  auto container = read_container(at, std::numeric_limits<std::uint64_t>::max());
+  // Its length is in its own head; whoever loads it from memory vouches for that.
+  auto container = read_container(at, available);
   if (!container || container->entries.empty()) return nullptr;
   opened->entries_ = std::move(container->entries);
   return opened;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -54,9 +55,12 @@ class FatBinary {
 
   // Is this a wrapper, a container or a cubin?
   static bool recognises(const void* code);
+  // The last two: they hold no addresses, so files may have them.
+  static bool recognises_file(const void* code);
   // `code`, which must outlive the result. Nothing is read but the heads of the entries; nullptr where they
-  // make no sense. `capability`: the device's, 90 for 9.0.
-  static std::unique_ptr<FatBinary> open(const void* code, int capability);
+  // make no sense. `capability`: the device's, 90 for 9.0. `available`: how long it is, where that is known.
+  static std::unique_ptr<FatBinary> open(const void* code, int capability,
+                                         std::uint64_t available = std::numeric_limits<std::uint64_t>::max());
 
   // All kernels of the entry that suits the device best, decompressed and read at the first call. Where no
   // entry is made for the device it is the one for the nearest: parameters are the same in all of them. Empty

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <limits>
 
 #include "softgpu/driver/host_kernels.h"
 #include "softgpu/driver/ptx.h"
@@ -31,33 +34,57 @@ constexpr std::uint64_t usual_code_bytes = std::uint64_t{64} << 10;
 
 }  // namespace
 
-CUresult Modules::load(const void* code, int capability, Library** out) {
-  if (code == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  auto library = std::make_unique<Library>();
+CUresult Modules::read(const void* code, std::uint64_t available, int capability, Library& library) {
   // Text may be shorter than a magic number.
   if (is_ptx(static_cast<const char*>(code))) {
     const auto entries = ptx_entries(static_cast<const char*>(code));
     if (!entries) return CUDA_ERROR_INVALID_PTX;
     for (const PtxEntry& entry : *entries) {
       if (const KernelEntry* const host = host_kernel(entry)) {
-        add(entry.name, {entry.params}, host, *library);
+        add(entry.name, {entry.params}, host, library);
       } else {
         fmt::print(stderr, "softgpu: no host function for the kernel {} with its parameters\n", entry.name);
       }
     }
   } else if (FatBinary::recognises(code)) {
-    library->fat = FatBinary::open(code, capability);
-    if (library->fat == nullptr) return CUDA_ERROR_INVALID_IMAGE;
+    library.fat = FatBinary::open(code, capability, available);
+    if (library.fat == nullptr) return CUDA_ERROR_INVALID_IMAGE;
   } else {
     std::uint64_t magic = 0;
     std::memcpy(&magic, code, sizeof magic);
     if (magic != image_magic) return CUDA_ERROR_INVALID_IMAGE;
     const auto& image = *static_cast<const Image*>(code);
-    for (std::uint32_t i = 0; i < image.count; ++i) add_image(image.kernels[i], *library);
+    for (std::uint32_t i = 0; i < image.count; ++i) add_image(image.kernels[i], library);
   }
-  *out = library.get();
-  libraries_.emplace(library.get(), std::move(library));
   return CUDA_SUCCESS;
+}
+
+Library* Modules::keep(std::unique_ptr<Library> library) {
+  Library* const kept = library.get();
+  libraries_.emplace(kept, std::move(library));
+  return kept;
+}
+
+CUresult Modules::load(const void* code, int capability, Library** out) {
+  if (code == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  auto library = std::make_unique<Library>();
+  const CUresult status = read(code, std::numeric_limits<std::uint64_t>::max(), capability, *library);
+  if (status == CUDA_SUCCESS) *out = keep(std::move(library));
+  return status;
+}
+
+CUresult Modules::load_file(const char* path, int capability, Library** out) {
+  if (path == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
+  auto library = std::make_unique<Library>();
+  library->file.assign(std::istreambuf_iterator<char>(file), {});
+  const char* const code = library->file.c_str();
+  const bool whole_head = library->file.size() >= sizeof(std::uint32_t);
+  if (!is_ptx(code) && !(whole_head && FatBinary::recognises_file(code))) return CUDA_ERROR_INVALID_IMAGE;
+  const CUresult status = read(code, library->file.size(), capability, *library);
+  if (status == CUDA_SUCCESS) *out = keep(std::move(library));
+  return status;
 }
 
 void Modules::add_image(const KernelEntry& entry, Library& library) {

@@ -41,6 +41,7 @@ struct Kernel {
 };
 
 struct Library {
+  std::string file;                // what it was loaded from; empty: memory that is not the library's
   std::unique_ptr<FatBinary> fat;  // read when somebody asks for a kernel
   std::map<std::string, std::unique_ptr<Kernel>> kernels;
 };
@@ -51,6 +52,8 @@ class Modules {
   // or device code (fatbin.h) for a device of this capability, 90 for 9.0, which must stay where it is.
   // CUDA_ERROR_INVALID_IMAGE where it is none of them, CUDA_ERROR_INVALID_PTX.
   CUresult load(const void* code, int capability, Library** out);
+  // PTX text, a container or a cubin from a file; CUDA_ERROR_FILE_NOT_FOUND.
+  CUresult load_file(const char* path, int capability, Library** out);
   bool unload(Library* library);
   bool known(Library* library) const { return libraries_.count(library) != 0; }
   Kernel* find(Library& library, const char* name);
@@ -60,6 +63,8 @@ class Modules {
   Kernel* kernel(const void* handle) const;
 
  private:
+  CUresult read(const void* code, std::uint64_t available, int capability, Library& library);
+  Library* keep(std::unique_ptr<Library> library);
   void add_image(const KernelEntry& entry, Library& library);
   Kernel& add(std::string_view name, DeviceKernel code, const KernelEntry* entry, Library& library);
 

@@ -3,6 +3,7 @@
 // too.
 #include <elf.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -72,6 +73,92 @@ TEST(SoftgpuFatbin, ParametersOfTextPackedByLz4) {
 }
 TEST(SoftgpuFatbin, ADeviceWithoutCodeOfItsOwnTakesTheNearest) {
   ON_DEVICE("p100-pcie3:timing", "", expect_kernels("zstd.fatbin"););
+}
+
+TEST(SoftgpuFatbin, FilesAreLoadedAndNeedNotStay) {
+  ON_DEVICE("h200:timing", "", {
+    const auto path = std::filesystem::temp_directory_path() / ("softgpu_fatbin" + std::to_string(getpid()));
+    for (const char* name : {"plain.cubin", "zstd.fatbin", "lz4.fatbin"}) {
+      std::filesystem::copy_file(std::filesystem::path(FATBIN_FOLDER) / name, path);
+      CUmodule module = nullptr;
+      CUlibrary library = nullptr;
+      EXPECT_EQ(cuModuleLoad(&module, path.c_str()), CUDA_SUCCESS);
+      EXPECT_EQ(cuLibraryLoadFromFile(&library, path.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+                CUDA_SUCCESS);
+      std::filesystem::remove(path);
+      EXPECT_EQ(layout(library, "gather"), (Layout{{0, 32}, {32, 2}}));
+      CUfunction function = nullptr;
+      std::size_t offset = 0, size = 0;
+      EXPECT_EQ(cuModuleGetFunction(&function, module, "gather"), CUDA_SUCCESS);
+      EXPECT_EQ(cuFuncGetParamInfo(function, 1, &offset, &size), CUDA_SUCCESS);
+      EXPECT_EQ(std::pair(offset, size), std::pair(std::size_t{32}, std::size_t{2}));
+      EXPECT_EQ(cuModuleGetFunction(&function, module, "helper"), CUDA_ERROR_NOT_FOUND);
+      EXPECT_EQ(cuModuleUnload(module), CUDA_SUCCESS);
+    }
+  });
+}
+
+TEST(SoftgpuFatbin, FilesOfAnotherKindAreRefused) {
+  ON_DEVICE("h200:timing", "", {
+    const auto path = std::filesystem::temp_directory_path() / ("softgpu_fatbin" + std::to_string(getpid()));
+    CUmodule module = nullptr;
+    EXPECT_EQ(cuModuleLoad(&module, path.c_str()), CUDA_ERROR_FILE_NOT_FOUND);
+    // The last is the wrapper of a container, whose address another process had.
+    const std::string cut = contents("zstd.fatbin").substr(0, 100);
+    for (const std::string& text : {std::string(), std::string("no"), std::string(100, 'x'), cut,
+                                    std::string("\xb1\x43\x62\x46\1\0\0\0\0\x10\0\0\0\0\0\0", 16)}) {
+      std::ofstream(path, std::ios::binary) << text;
+      EXPECT_EQ(cuModuleLoad(&module, path.c_str()), CUDA_ERROR_INVALID_IMAGE) << text.size();
+    }
+    std::filesystem::remove(path);
+  });
+}
+
+TEST(SoftgpuDeviceCode, ATensorMapBelongsToAnAddressAndHasLimits) {
+  ON_DEVICE("h200:timing", "", {
+    const CUdeviceptr tensor = allocate(4 * MiB);
+    const auto encode = [&](CUtensorMap* map, CUdeviceptr at, std::uint64_t stride, unsigned box) {
+      const cuuint64_t dimensions[] = {512, 64}, strides[] = {stride};
+      const cuuint32_t boxes[] = {box, 64}, steps[] = {1, 1};
+      return cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, reinterpret_cast<void*>(at),
+                                    dimensions, strides, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                    CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    };
+    CUtensorMap map{};
+    CUtensorMap other{};
+    EXPECT_EQ(encode(&map, tensor, 2048, 32), CUDA_SUCCESS);
+    EXPECT_EQ(encode(&other, tensor + 2048, 2048, 32), CUDA_SUCCESS);
+    EXPECT_NE(std::memcmp(&map, &other, sizeof map), 0);
+    EXPECT_EQ(cuTensorMapReplaceAddress(&map, reinterpret_cast<void*>(tensor + 2048)), CUDA_SUCCESS);
+    EXPECT_EQ(std::memcmp(&map, &other, sizeof map), 0);
+    EXPECT_EQ(encode(&map, tensor + 4, 2048, 32), CUDA_ERROR_INVALID_VALUE) << "not aligned";
+    EXPECT_EQ(encode(&map, tensor, 2044, 32), CUDA_ERROR_INVALID_VALUE) << "rows that are not aligned";
+    EXPECT_EQ(encode(&map, tensor, 2048, 257), CUDA_ERROR_INVALID_VALUE) << "too large a box";
+  });
+}
+
+TEST(SoftgpuDeviceCode, ClustersFillTheMultiprocessors) {
+  ON_DEVICE("h200:timing", "", {
+    const std::string code = contents("plain.cubin");
+    CUmodule module = nullptr;
+    CUfunction function = nullptr;
+    ASSERT_EQ(cuModuleLoadData(&module, code.data()), CUDA_SUCCESS);
+    ASSERT_EQ(cuModuleGetFunction(&function, module, "gather"), CUDA_SUCCESS);
+    int multiprocessors = 0, clusters = 0;
+    EXPECT_EQ(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0),
+              CUDA_SUCCESS);
+    CUlaunchAttribute attribute{};
+    attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attribute.value.clusterDim = {2, 2, 1};
+    CUlaunchConfig config{};
+    config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY =
+        config.blockDimZ = 1;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    EXPECT_EQ(cuOccupancyMaxActiveClusters(&clusters, function, &config), CUDA_SUCCESS);
+    EXPECT_EQ(clusters, multiprocessors / 4);
+  });
 }
 
 TEST(SoftgpuFatbin, ALaunchWithoutAHostFunctionSaysWhichKernelWhereThereIsSomethingToCompute) {
