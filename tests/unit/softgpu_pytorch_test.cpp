@@ -293,6 +293,25 @@ TEST(SoftgpuPytorch, AttentionReadsItsInputsOnceAndWritesItsResultAndSums) {
   EXPECT_EQ(kernel.touches().size(), 2U) << "no sums";
 }
 
+// The same launch as 2.15 makes it: where it starts and which heads share keys stand between.
+TEST(SoftgpuPytorch, AttentionOfANewerLayoutTouchesTheSame) {
+  const Kernel older = attention_forward();
+  constexpr std::size_t batches = 192, flags = 200;
+  Kernel newer(older.name, std::array<std::byte, 280>{});
+  newer.grid = older.grid;
+  std::memcpy(newer.params[0].data(), older.params[0].data(), batches);
+  newer.put(0, batches, std::array{8, 0, 0, 12, 1});
+  EXPECT_EQ(newer.touches(), older.touches());
+  EXPECT_EQ(newer.scalars(), older.scalars());
+  for (const std::size_t other : {batches + 4, batches + 8, batches + 16}) {
+    Kernel declined = newer;
+    declined.put(0, other, 3);
+    EXPECT_TRUE(declined.touches().empty()) << other;
+  }
+  newer.put(0, flags + 12, true);  // dropout
+  EXPECT_TRUE(newer.touches().empty());
+}
+
 TEST(SoftgpuPytorch, AttentionKnowsWhichOfItsInputsIsWhich) {
   Kernel kernel = attention_forward();
   const std::uint64_t scalars = kernel.scalars();
@@ -400,6 +419,21 @@ TEST(SoftgpuPytorch, AttentionsGradientsAreAddedUpInTheWorkspace) {
                     {at(7), 8 * 12 * 16 * (16 + 64 * 64 * 4), TouchKind::read_write}};
   EXPECT_EQ(kernel.touches(), all) << "the result itself is not read: the program has summed its products";
   const std::uint64_t scalars = kernel.scalars();
+  Kernel newer(kernel.name, std::array<std::byte, 480>{});  // the same launch as 2.15 makes it
+  newer.grid = kernel.grid;
+  const auto take = [&](std::size_t to, std::size_t from, std::size_t bytes) {
+    std::memcpy(newer.params[0].data() + to, kernel.params[0].data() + from, bytes);
+  };
+  take(0, 0, 164);
+  newer.put(0, 164, 1);  // heads that share keys
+  take(168, 164, 1);
+  take(176, 168, 212);  // up to the batches
+  take(396, 380, 2);
+  take(400, 384, 80);
+  EXPECT_EQ(newer.touches(), all);
+  EXPECT_EQ(newer.scalars(), scalars);
+  newer.put(0, 392, 5);  // the first head
+  EXPECT_TRUE(newer.touches().empty());
   kernel.put(0, 120, std::array{d, d});              // set on the device
   kernel.put(0, 165, std::array<char, 3>{1, 2, 3});  // between the members
   EXPECT_EQ(kernel.scalars(), scalars);

@@ -1,83 +1,14 @@
 // Attention that keeps no matrix of scores, in float: fmha_cutlassF_…(Params) and fmha_cutlassB_…(Params) of
 // native/transformers/cuda/mem_eff_attention/kernel_forward.h and kernel_backward.h.
-#include "softgpu/kernels/pytorch/rule.h"
+#include <cstddef>
+
+#include "softgpu/kernels/pytorch/attention.h"
 
 namespace softgpu::pytorch {
 namespace {
 
 constexpr std::uint32_t element = sizeof(float);
 constexpr std::uint8_t causal_from_top_left = 1;  // 0: no mask
-
-struct Shape {
-  std::uint64_t batches, heads, rows, width;
-};
-// Of a tensor [batches, rows, heads, width], in elements.
-struct Strides {
-  std::int64_t batch, row, head;
-};
-
-std::uint64_t bytes_apart(std::int64_t stride) {
-  return static_cast<std::uint64_t>(stride) * element;
-}
-
-std::vector<Dimension> dimensions(const Shape& shape, const Strides& strides) {
-  return {{shape.batches, bytes_apart(strides.batch)},
-          {shape.rows, bytes_apart(strides.row)},
-          {shape.heads, bytes_apart(strides.head)},
-          {shape.width, element}};
-}
-
-bool touch_tensor(Footprint& out, std::uint64_t address, const Shape& shape, const Strides& strides,
-                  TouchKind kind) {
-  if (strides.batch < 0 || strides.row < 0 || strides.head < 0) return false;
-  return touch_strided(out, address, dimensions(shape, strides), element, kind);
-}
-
-void hash_tensor(Hash& hash, const Shape& shape, const Strides& strides) {
-  hash.add(shape.batches).add(shape.heads).add(shape.rows).add(shape.width);
-  for (const std::int64_t stride : {strides.batch, strides.row, strides.head})
-    hash.add(static_cast<std::uint64_t>(stride));
-}
-
-// What goes into queries, keys and values, in this order.
-struct Inputs {
-  std::uint64_t addresses[3];
-  Shape shapes[3];
-  Strides strides[3];
-};
-
-// The bytes from one of three to the next where they lie side by side in each row, as one projection leaves
-// them. The distance is then a part of the layout, not of where memory happens to be.
-std::uint64_t side_by_side(const Inputs& in) {
-  const auto same = [&](int i) {
-    const Shape &a = in.shapes[0], &b = in.shapes[i];
-    const Strides &s = in.strides[0], &t = in.strides[i];
-    return a.rows == b.rows && a.width == b.width && s.batch == t.batch && s.row == t.row && s.head == t.head;
-  };
-  const std::uint64_t apart = in.addresses[1] - in.addresses[0];
-  const bool even = in.addresses[0] < in.addresses[1] && in.addresses[2] - in.addresses[1] == apart;
-  return even && same(1) && same(2) && in.strides[0].row > 0 && 3 * apart <= bytes_apart(in.strides[0].row)
-             ? apart
-             : 0;
-}
-
-bool read_inputs(const Inputs& in, Hash& hash, Footprint& out) {
-  for (int i = 0; i < 3; ++i) hash_tensor(hash, in.shapes[i], in.strides[i]);
-  if (const std::uint64_t apart = side_by_side(in)) {
-    // One range instead of three pieces for each row.
-    auto all = dimensions(in.shapes[0], in.strides[0]);
-    all.push_back({3, apart});
-    hash.add(apart);
-    return touch_strided(out, in.addresses[0], all, element, TouchKind::read);
-  }
-  for (int i = 0; i < 3; ++i)
-    if (!touch_tensor(out, in.addresses[i], in.shapes[i], in.strides[i], TouchKind::read)) return false;
-  return true;
-}
-
-std::uint64_t rounded_up(std::uint64_t value, std::uint64_t to) {
-  return (value + to - 1) / to * to;
-}
 
 // AttentionKernel<float, …>::Params
 struct Forward {
@@ -120,6 +51,57 @@ struct Backward {
       bias_gradient_head;
 };
 static_assert(sizeof(Backward) == 464);
+
+// 2.15 may start at a later head of a later sequence, and let some heads share keys.
+struct ForwardNewer {
+  std::byte begin[offsetof(Forward, batches)];
+  std::int32_t batches, first_batch, first_head, heads, heads_of_keys;
+  bool dropout;
+  std::uint64_t dropout_state[8];
+};
+static_assert(sizeof(ForwardNewer) == 280);
+struct BackwardNewer {
+  std::byte begin[offsetof(Backward, mask)];
+  std::int32_t heads_of_keys;
+  std::uint8_t mask;
+  alignas(8) std::byte middle[offsetof(Backward, batches) - offsetof(Backward, query_row)];
+  std::int32_t batches, first_batch, first_head;
+  std::int16_t key_splits;
+  alignas(8) std::byte end[sizeof(Backward) - offsetof(Backward, gradient_batch)];
+};
+static_assert(sizeof(BackwardNewer) == 480);
+
+template <class Newer>
+bool as_before(const Newer& newer) {
+  return newer.first_batch == 0 && newer.first_head == 0 && newer.heads_of_keys == 1;
+}
+
+// The launch's parameters, of whichever version.
+std::optional<Forward> forward_of(const KernelLaunch& launch) {
+  if (sizes_are(launch, {sizeof(Forward)})) return parameter<Forward>(launch, 0);
+  if (!sizes_are(launch, {sizeof(ForwardNewer)})) return std::nullopt;
+  const auto newer = parameter<ForwardNewer>(launch, 0);
+  Forward p{};
+  std::memcpy(&p, newer.begin, sizeof newer.begin);
+  p.batches = newer.batches;
+  p.heads = newer.heads;
+  p.dropout = newer.dropout;
+  return as_before(newer) ? std::optional(p) : std::nullopt;
+}
+
+std::optional<Backward> backward_of(const KernelLaunch& launch) {
+  if (sizes_are(launch, {sizeof(Backward)})) return parameter<Backward>(launch, 0);
+  if (!sizes_are(launch, {sizeof(BackwardNewer)})) return std::nullopt;
+  const auto newer = parameter<BackwardNewer>(launch, 0);
+  Backward p{};
+  std::memcpy(&p, newer.begin, sizeof newer.begin);
+  p.mask = newer.mask;
+  std::memcpy(&p.query_row, newer.middle, sizeof newer.middle);
+  p.batches = newer.batches;
+  p.key_splits = newer.key_splits;
+  std::memcpy(&p.gradient_batch, newer.end, sizeof newer.end);
+  return as_before(newer) ? std::optional(p) : std::nullopt;
+}
 
 std::uint64_t size(std::int32_t value) {
   return static_cast<std::uint64_t>(value);
@@ -165,8 +147,9 @@ std::optional<Tile> tile_of(const KernelLaunch& launch, std::size_t arguments, s
 // AttentionKernel<type, device, aligned, queries and keys of a tile, widest head, with dropout, with bias>
 bool attention_forward(const KernelLaunch& launch, Footprint& out) {
   const auto tile = tile_of(launch, 8, 0, 3);
-  if (!tile || !sizes_are(launch, {sizeof(Forward)})) return false;
-  const auto p = parameter<Forward>(launch, 0);
+  const auto parameters = tile ? forward_of(launch) : std::nullopt;
+  if (!parameters) return false;
+  const Forward& p = *parameters;
   if (!plain(p) || p.diagonal_offset != 0 || p.key_lengths != 0 || p.accumulated != 0 || p.dropout)
     return false;
   const auto in = inputs_of(p);
@@ -176,11 +159,11 @@ bool attention_forward(const KernelLaunch& launch, Footprint& out) {
     return false;
   Hash hash(p.mask);
   hash.add_bytes(&p.scale, sizeof p.scale);
-  if (!read_inputs(in, hash, out)) return false;
+  if (!read_inputs(in, element, hash, out)) return false;
   const Shape result{query.batches, query.heads, query.rows, value.width};
   const Strides strides{std::int64_t{p.queries} * p.result_row, p.result_row, p.value_width};
   hash_tensor(hash, result, strides);
-  if (!touch_tensor(out, p.result, result, strides, TouchKind::write)) return false;
+  if (!touch_tensor(out, p.result, result, strides, element, TouchKind::write)) return false;
   // kAlignLSE: rows of it end at a multiple of 32, all of which is written.
   touch_if_there(out, p.log_sums, query.batches * query.heads * rounded_up(query.rows, 32) * element,
                  TouchKind::write);
@@ -194,8 +177,9 @@ bool attention_forward(const KernelLaunch& launch, Footprint& out) {
 // (GradQTempStorage).
 bool attention_backward(const KernelLaunch& launch, Footprint& out) {
   const auto tile = tile_of(launch, 9, 1, 5);
-  if (!tile || !sizes_are(launch, {sizeof(Backward)})) return false;
-  const auto p = parameter<Backward>(launch, 0);
+  const auto parameters = tile ? backward_of(launch) : std::nullopt;
+  if (!parameters) return false;
+  const Backward& p = *parameters;
   if (!plain(p) || p.bias_gradient != 0 || p.dropout != 0 || p.gradients_packed != 1 || p.key_splits <= 1 ||
       p.workspace == 0)
     return false;
@@ -206,12 +190,12 @@ bool attention_backward(const KernelLaunch& launch, Footprint& out) {
     return false;
   Hash hash(p.mask);
   hash.add_bytes(&p.scale, sizeof p.scale).add(launch.grid[0]);
-  if (!read_inputs(in, hash, out)) return false;
+  if (!read_inputs(in, element, hash, out)) return false;
 
   const auto operand = [&](std::uint64_t address, const Shape& shape, const Strides& strides,
                            TouchKind kind) {
     hash_tensor(hash, shape, strides);
-    return touch_tensor(out, address, shape, strides, kind);
+    return touch_tensor(out, address, shape, strides, element, kind);
   };
   const Shape result{query.batches, query.heads, query.rows, value.width};
   const Shape sums{query.batches, query.heads, query.rows, 1};

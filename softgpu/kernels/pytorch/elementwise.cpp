@@ -21,6 +21,21 @@ constexpr std::uint32_t closure_bytes(std::uint64_t captures) {
   return static_cast<std::uint32_t>((captures + 7) / 8 * 8 + 8);
 }
 
+// Copies to another type, by the lambda's: native/cuda/Copy.cu. 2.15 has one template for all.
+std::optional<Functor> conversion_of(std::string_view text, std::uint32_t takes) {
+  constexpr std::string_view any = "at::native::converting_copy_kernel_cuda<";
+  if (text.starts_with(any)) {
+    const auto types = template_arguments(text);
+    if (types.size() != 2 || takes == 0 || bytes_of(types[0]) != takes || bytes_of(types[1]) == 0)
+      return std::nullopt;
+    return Functor{{bytes_of(types[1]), takes}, empty, 0, 0};
+  }
+  if (takes == 4 && (text.starts_with("at::native::bfloat16_copy_kernel_cuda(") ||
+                     text.starts_with("at::native::float16_copy_kernel_cuda(")))
+    return Functor{{2, takes}, empty, 0, 0};
+  return std::nullopt;
+}
+
 // The type T of a lambda that takes nothing but T, so many: "…::{lambda(T, T)#1}".
 std::uint32_t lambda_takes(std::string_view text, std::size_t arguments) {
   constexpr std::string_view word = "{lambda(", end = ")#1}";
@@ -85,13 +100,13 @@ std::optional<Functor> functor_of(std::string_view text) {
   if (const auto known = of_template(text)) return known;
   const std::uint32_t one = lambda_takes(text, 1), two = lambda_takes(text, 2);
   if (one != 0 && (text.starts_with("at::native::direct_copy_kernel_cuda(") ||
-                   text.starts_with("at::native::GeluCUDAKernelImpl(")))
+                   text.starts_with("at::native::GeluCUDAKernelImpl(") ||
+                   text.starts_with("at::native::reciprocal_kernel_cuda(") ||
+                   text.starts_with("at::native::(anonymous namespace)::pow_tensor_scalar_kernel_impl<")))
     return Functor{{one, one}, empty, 0, 0};
   if (two != 0 && text.starts_with("at::native::GeluBackwardCUDAKernelImpl("))
     return Functor{{two, two, two}, empty, 0, 0};
-  // native/cuda/Copy.cu
-  if (one == 4 && text.starts_with("at::native::bfloat16_copy_kernel_cuda("))
-    return Functor{{2, one}, empty, 0, 0};
+  if (const auto conversion = conversion_of(text, one)) return conversion;
   // native/cuda/TensorCompare.cu: both limits, as floats, and which of them hold
   if ((one == 4 || one == 2) && text.starts_with("at::native::(anonymous namespace)::launch_clamp_scalar("))
     return Functor{{one, one}, closure_bytes(12), 0, 12};
@@ -128,10 +143,11 @@ bool strided(const KernelLaunch& launch, const Functor& functor, Footprint& out)
 
 }  // namespace
 
-// (int elements, functor, std::array<char*, operands>)
+// <width, functor, array>, in 2.15 with how much a thread does: (int elements, functor, std::array<char*,
+// operands>)
 bool vectorized_elementwise(const KernelLaunch& launch, Footprint& out) {
   const auto arguments = template_arguments(launch.name);
-  if (arguments.size() != 3) return false;
+  if (arguments.size() != 3 && arguments.size() != 4) return false;
   const auto functor = functor_of(arguments[1]);
   if (!functor) return false;
   const auto operands = static_cast<std::uint32_t>(functor->operands.size());

@@ -4,10 +4,11 @@
 namespace softgpu::pytorch {
 namespace {
 
-// softmax_warp_*<in, out, accumulated, log2 of elements, of logarithms, masked>
+// softmax_warp_*<in, out, accumulated, log2 of elements, of logarithms, masked>, in 2.15 with threads of a
+// warp
 bool softmax_types(const KernelLaunch& launch, std::uint32_t& in, std::uint32_t& out) {
   const auto arguments = template_arguments(launch.name);
-  if (arguments.size() != 6 || arguments[5] != "false") return false;
+  if ((arguments.size() != 6 && arguments.size() != 7) || arguments[5] != "false") return false;
   in = bytes_of(arguments[0]);
   out = bytes_of(arguments[1]);
   return in != 0 && out != 0;

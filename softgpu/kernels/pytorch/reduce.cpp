@@ -19,7 +19,7 @@ static_assert(sizeof(Config) == 64);
 
 // ReduceOp<type, …, uint32_t, type of the result, …>, of types that are summed up in float
 struct Reduction {
-  float factor;  // of MeanOps; those for sums have no members
+  float factor;  // of MeanOps; those for sums and norms have no members
   float identity;
   Config config;
   Offsets<1> input;
@@ -70,7 +70,8 @@ bool reduce(const KernelLaunch& launch, Footprint& out) {
   const bool mean = of_op[1] == "at::native::MeanOps<" + in + ", float, float, " + result + ">";
   const std::string sum = "at::native::func_wrapper_t<" + result + ", at::native::sum_functor<" + in +
                           ", float, " + result + ">::";
-  if (!mean && !of_op[1].starts_with(sum)) return false;
+  const std::string norm = "at::native::NormTwoOps<" + in + ", float, " + result + ", ";
+  if (!mean && !of_op[1].starts_with(sum) && !of_op[1].starts_with(norm)) return false;
   if (!sizes_are(launch, {sizeof(Reduction)})) return false;
 
   const auto op = parameter<Reduction>(launch, 0);

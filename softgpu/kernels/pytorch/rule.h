@@ -1,5 +1,5 @@
-// What the rules for PyTorch's kernels share. Layouts are those of PyTorch 2.11; each names its source below
-// aten/src/ATen. A rule that meets anything else declines.
+// What the rules for PyTorch's kernels share. Layouts are those of PyTorch 2.11 and 2.15; each names its
+// source below aten/src/ATen. A rule that meets anything else declines.
 #pragma once
 
 #include <cstdint>
@@ -106,8 +106,8 @@ static_assert(sizeof(Offsets<1>) == 404 && sizeof(Offsets<2>) == 504 && sizeof(O
 using Rule = bool(const KernelLaunch& launch, Footprint& out);
 // elementwise.cpp
 Rule vectorized_elementwise, strided_elementwise, casting_elementwise, indexed_elementwise;
-// foreach.cpp, reduce.cpp
-Rule foreach, reduce;
+// foreach.cpp, foreach_reduce.cpp, fused.cpp, reduce.cpp
+Rule foreach, list_norm_results, update_scale, reduce;
 // layers.cpp
 Rule softmax_forward, softmax_backward, max_pool_forward, max_pool_backward, max_pool_forward_last,
     max_pool_backward_last, nll_loss_forward, nll_loss_backward;
@@ -117,8 +117,9 @@ Rule batch_norm_statistics, batch_norm_running, batch_norm_forward, batch_norm_b
 // rows.cpp
 Rule layer_norm_forward, layer_norm_backward, layer_norm_weights, long_softmax_forward,
     register_softmax_forward, shared_softmax_forward, long_softmax_backward, gather_rows;
-// concatenation.cpp, attention.cpp
-Rule concatenate, attention_forward, attention_backward;
+// concatenation.cpp, attention.cpp, flash.cpp
+Rule concatenate, attention_forward, attention_backward, flash_forward, flash_products, flash_backward,
+    flash_query_gradient;
 // sort.cpp
 Rule sort_histogram, sort_bin_sums, sort_pass, scan_start, compaction_start, scan, unique_keys;
 // embedding.cpp
