@@ -8,17 +8,60 @@
 namespace softgpu::cudnn {
 namespace {
 
-// What an operation writes; all else that it names it reads.
+// 2 b m n k.
+double product_flops(const BackendDescriptor& product) {
+  const BackendDescriptor* const a = product.part(CUDNN_ATTR_OPERATION_MATMUL_ADESC);
+  const BackendDescriptor* const c = product.part(CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+  if (!a || !c) return 0;
+  const Layout of_a = layout_of(*a);
+  return 2.0 * static_cast<double>(element_count(layout_of(*c))) *
+         static_cast<double>(of_a.dims[of_a.rank - 1]);
+}
+
+// Of attention in one operation: `wide` products of queries with as many columns as a query has, and `narrow`
+// with as many as a value, each for all queries and keys. Tensors are [sequences, heads, rows, columns].
+double attention_flops(const BackendDescriptor* q, const BackendDescriptor* v, double wide, double narrow) {
+  if (!q || !v) return 0;
+  const Layout queries = layout_of(*q), values = layout_of(*v);
+  if (queries.rank != 4 || values.rank != 4) return 0;
+  const auto rows = static_cast<double>(element_count(queries)) / static_cast<double>(queries.dims[3]);
+  return 2 * rows * static_cast<double>(values.dims[2]) *
+         (wide * static_cast<double>(queries.dims[3]) + narrow * static_cast<double>(values.dims[3]));
+}
+
+double attention_forward_flops(const BackendDescriptor& op) {
+  return attention_flops(op.part(CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC),
+                         op.part(CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC), 1, 1);
+}
+double attention_backward_flops(const BackendDescriptor& op) {
+  return attention_flops(op.part(CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC),
+                         op.part(CUDNN_ATTR_OPERATION_SDPA_BWD_VDESC), 3, 2);
+}
+
+double no_flops(const BackendDescriptor&) {
+  return 0;
+}
+
+// What an operation writes, 0 behind the last, which is no attribute of operations; all else that it names it
+// reads. And the matrix products in it.
 struct Operation {
   cudnnBackendDescriptorType_t type;
-  cudnnBackendAttributeName_t result;
+  std::array<cudnnBackendAttributeName_t, 3> results;
+  double (*flops)(const BackendDescriptor&);
 };
 constexpr Operation operations[] = {
-    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_CDESC},
-    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_YDESC},
-    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_YDESC},
-    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_YDESC},
-    {CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR, CUDNN_ATTR_OPERATION_RNG_YDESC},
+    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, {CUDNN_ATTR_OPERATION_MATMUL_CDESC}, &product_flops},
+    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, {CUDNN_ATTR_OPERATION_POINTWISE_YDESC}, &no_flops},
+    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, {CUDNN_ATTR_OPERATION_REDUCTION_YDESC}, &no_flops},
+    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, {CUDNN_ATTR_OPERATION_RESHAPE_YDESC}, &no_flops},
+    {CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR, {CUDNN_ATTR_OPERATION_RNG_YDESC}, &no_flops},
+    {CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR,
+     {CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, CUDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC},
+     &attention_forward_flops},
+    {CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR,
+     {CUDNN_ATTR_OPERATION_SDPA_BWD_DQDESC, CUDNN_ATTR_OPERATION_SDPA_BWD_DKDESC,
+      CUDNN_ATTR_OPERATION_SDPA_BWD_DVDESC},
+     &attention_backward_flops},
 };
 
 bool add_tensor(FusedPlan& plan, const BackendDescriptor& tensor, TouchKind kind) {
@@ -44,22 +87,13 @@ bool add_tensor(FusedPlan& plan, const BackendDescriptor& tensor, TouchKind kind
   return true;
 }
 
-// 2 b m n k.
-double flops_of(const BackendDescriptor& product) {
-  const BackendDescriptor* const a = product.part(CUDNN_ATTR_OPERATION_MATMUL_ADESC);
-  const BackendDescriptor* const c = product.part(CUDNN_ATTR_OPERATION_MATMUL_CDESC);
-  if (!a || !c) return 0;
-  const Layout of_a = layout_of(*a);
-  return 2.0 * static_cast<double>(element_count(layout_of(*c))) *
-         static_cast<double>(of_a.dims[of_a.rank - 1]);
-}
-
 bool add_operation(FusedPlan& plan, const BackendDescriptor& operation) {
   const auto* const known = std::ranges::find(operations, operation.type, &Operation::type);
   if (known == std::end(operations)) return false;
-  if (known->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) plan.args.flops += flops_of(operation);
+  plan.args.flops += known->flops(operation);
   return std::ranges::all_of(operation.attributes, [&](const BackendAttribute& attribute) {
-    const TouchKind kind = attribute.name == known->result ? TouchKind::write : TouchKind::read;
+    const bool written = std::ranges::count(known->results, attribute.name) > 0;
+    const TouchKind kind = written ? TouchKind::write : TouchKind::read;
     return std::ranges::all_of(attribute.descriptors, [&](const auto& part) {
       return !part || part->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR || add_tensor(plan, *part, kind);
     });

@@ -216,6 +216,31 @@ TEST_F(Backend, AProductInAGraphHasOneEngineThatIsNotComputed) {
       << "compute mode";
 }
 
+TEST_F(Backend, AttentionInOneOperationHasAnEngineForSequencesOfAnyLength) {
+  for (const std::int64_t length : {1, 7, 129}) {
+    const Numbers dims{2, 3, length, 8}, sums{2, 3, length, 1};
+    Descriptor attention(CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR);
+    attention.part(CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, packed('q', dims));
+    attention.part(CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC, packed('k', dims));
+    attention.part(CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, packed('v', dims));
+    attention.part(CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, packed('o', dims));
+    attention.part(CUDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC, packed('s', sums)).finalize();
+    const auto found = configurations(graph_of(attention));
+    ASSERT_EQ(found.size(), 1U) << length;
+    const Descriptor plan = plan_of(found.front());
+    EXPECT_EQ(workspace_of(plan), 0);
+    Buffer memory(4 * count(dims) + count(sums));
+    std::vector<void*> places;
+    for (int i = 0; i < 5; ++i) places.push_back(static_cast<float*>(memory.data()) + i * count(dims));
+    const Descriptor without_sums =
+        pack_of({'q', 'k', 'v', 'o'}, {places.begin(), places.end() - 1}, nullptr);
+    EXPECT_EQ(cudnnBackendExecute(dnn, plan.raw(), without_sums.raw()), CUDNN_STATUS_BAD_PARAM);
+    const Descriptor pack = pack_of({'q', 'k', 'v', 'o', 's'}, places, nullptr);
+    EXPECT_EQ(cudnnBackendExecute(dnn, plan.raw(), pack.raw()), CUDNN_STATUS_EXECUTION_FAILED)
+        << "compute mode";
+  }
+}
+
 TEST_F(Backend, ThirtyTwoBitIntegersFindNoEngine) {
   const Sizes s;
   const auto of_type = [](std::int64_t uid, const Numbers& dims) {
