@@ -6,9 +6,9 @@
 
 #include <string>
 
+#include "core/cache_folder.h"
 #include "core/device.h"
 #include "core/result.h"
-#include "runtime/cache_folder.h"
 
 namespace pooch::runtime {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "core/cache_folder.h"
 #include "core/plan.h"
 #include "core/result.h"
-#include "runtime/cache_folder.h"
 
 namespace pooch::runtime {
 

@@ -10,7 +10,7 @@
 
 #include "core/result.h"
 
-namespace pooch::runtime {
+namespace pooch {
 
 class CacheFolder {
  public:
@@ -32,4 +32,4 @@ class CacheFolder {
 // POOCH_CACHE (`chosen`) made absolute, else $XDG_CACHE_HOME/pooch, else $HOME/.cache/pooch, else empty.
 std::string cache_folder(const std::string& chosen);
 
-}  // namespace pooch::runtime
+}  // namespace pooch

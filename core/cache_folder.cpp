@@ -1,4 +1,4 @@
-#include "runtime/cache_folder.h"
+#include "core/cache_folder.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 #include "core/files.h"
 
-namespace pooch::runtime {
+namespace pooch {
 namespace fs = std::filesystem;
 namespace {
 
@@ -99,4 +99,4 @@ std::string cache_folder(const std::string& chosen) {
   return {};
 }
 
-}  // namespace pooch::runtime
+}  // namespace pooch
