@@ -179,19 +179,31 @@ void JsonCursor::finish() {
 
 // ---- values
 
-std::uint64_t JsonCursor::whole(std::uint64_t most) {
+// A number as from_chars reads it, from `least` to `most`; 0 where there is none.
+template <class Number>
+Number JsonCursor::read_whole(Number least, Number most) {
   if (!good()) return 0;
   skip_space();
   value_ = at_;
-  std::uint64_t number = 0;
+  Number number = 0;
   const auto [stop, problem] = std::from_chars(at_, end_, number);
-  const bool zeros = at_ < end_ && *at_ == '0' && stop - at_ > 1;
-  if (problem != std::errc{} || zeros || (stop < end_ && !ends_token(*stop)) || number > most) {
-    refuse(fmt::format("a whole number from 0 to {}", most));
+  const char* const digits = at_ < end_ && *at_ == '-' ? at_ + 1 : at_;
+  const bool zeros = digits < end_ && *digits == '0' && stop - at_ > 1;
+  if (problem != std::errc{} || zeros || (stop < end_ && !ends_token(*stop)) || number < least ||
+      number > most) {
+    refuse(fmt::format("a whole number from {} to {}", least, most));
     return 0;
   }
   at_ = stop;
   return number;
+}
+
+std::uint64_t JsonCursor::whole(std::uint64_t most) {
+  return read_whole<std::uint64_t>(0, most);
+}
+
+std::int64_t JsonCursor::integer(std::int64_t most) {
+  return read_whole<std::int64_t>(-most, most);
 }
 
 // Where the number that starts here ends by JSON's grammar; nullptr: it is none.

@@ -48,6 +48,8 @@ class JsonCursor {
   void whole(Integer& out, std::uint64_t most) {
     out = static_cast<Integer>(whole(most));
   }
+  // A whole number from -`most` to `most`.
+  std::int64_t integer(std::int64_t most);
   // A number from 0 to `most`.
   double real(double most);
   bool boolean();
@@ -100,6 +102,8 @@ class JsonCursor {
   bool read_unicode(std::string& out);
   bool read_utf8(std::string& out);
   bool read_hex4(std::uint32_t& out);
+  template <class Number>
+  Number read_whole(Number least, Number most);
   const char* number_end() const;
   void skip_value(int depth);
   void skip_members(char closing, int depth);
