@@ -40,6 +40,9 @@ constexpr Entry entries[] = {
     {"launch_forward", Direction::forward},
     {"launch_backward", Direction::backward},
     {"collective", Direction::either},
+    {"kernel", Direction::either},
+    {"kernel_forward", Direction::forward},
+    {"kernel_backward", Direction::backward},
 };
 static_assert(std::size(entries) == static_cast<std::size_t>(last_op_kind) + 1);
 

@@ -42,9 +42,12 @@ enum class OpKind : std::uint8_t {
   bare_launch,
   launch_forward,  // a bare launch whose name tells which half it belongs to
   launch_backward,
-  collective,  // between devices: never made again, since all of them would have to take part
+  collective,      // between devices: never made again, since all of them would have to take part
+  kernel,          // a bare launch whose machine code says all that it touches
+  kernel_forward,  // ... and whose name tells which half it belongs to
+  kernel_backward,
 };
-constexpr OpKind last_op_kind = OpKind::collective;
+constexpr OpKind last_op_kind = OpKind::kernel_backward;
 
 // "conv_forward"
 std::string_view name(OpKind kind);

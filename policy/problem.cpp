@@ -28,6 +28,8 @@ bool can_replay(OpKind kind) {
     case OpKind::gemm:
     case OpKind::copy_device:
     case OpKind::set:
+    case OpKind::kernel:
+    case OpKind::kernel_forward:
       return true;
     default:  // dropout draws new numbers; bare launches are not understood; blas may add into anything
       return false;

@@ -74,9 +74,11 @@ bool is_backward_of(const ProfileOp& op, const ProfileOp& forward) {
       return forward.kind == OpKind::gemm;
     case OpKind::elementwise:
     case OpKind::bare_launch:
+    case OpKind::kernel:
       return forward.kind == op.kind;
     case OpKind::launch_backward:
-      return forward.kind == OpKind::launch_forward;
+    case OpKind::kernel_backward:
+      return forward.kind == OpKind::launch_forward || forward.kind == OpKind::kernel_forward;
     default:
       return false;
   }
