@@ -1,16 +1,11 @@
 #include "tools/effects/images.h"
 
 #include <cxxabi.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
-#include "core/files.h"
 #include "core/hash.h"
 #include "softgpu/driver/elf_file.h"
 
@@ -89,29 +84,11 @@ void read_param_bank(Kernel& kernel, std::string_view info) {
 
 }  // namespace
 
-struct ImageFile::Mapping {
-  Mapping(void* begin, std::size_t length) : at(begin), bytes(length) {}
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  ~Mapping() { munmap(at, bytes); }
-  std::string_view text() const { return {static_cast<const char*>(at), bytes}; }
-
-  void* at;
-  std::size_t bytes;
-};
-
 Result<ImageFile> ImageFile::open(const std::filesystem::path& path) {
-  const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat state {};
-  if (!file || fstat(file.number(), &state) != 0)
-    return Error{ErrorCode::invalid_argument, file_error(errno).message};
-  if (!S_ISREG(state.st_mode) || state.st_size == 0)
-    return Error{ErrorCode::invalid_argument, "no file with content"};
-  const auto bytes = static_cast<std::size_t>(state.st_size);
-  void* const at = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file.number(), 0);
-  if (at == MAP_FAILED) return Error{ErrorCode::invalid_argument, file_error(errno).message};
+  auto mapped = MappedFile::open(path);
+  if (!mapped) return mapped.error();
   ImageFile opened;
-  opened.mapping_ = std::make_shared<const Mapping>(at, bytes);
+  opened.mapping_ = std::move(*mapped);
   if (!opened.read(opened.mapping_->text()))
     return Error{ErrorCode::invalid_argument, "no cubin, no fat binary, and no library with device code"};
   return opened;

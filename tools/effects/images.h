@@ -11,6 +11,7 @@
 #include "core/result.h"
 #include "softgpu/driver/fatbin.h"
 #include "tools/effects/kernel.h"
+#include "tools/effects/mapped_file.h"
 
 namespace pooch::effects {
 
@@ -33,12 +34,10 @@ class ImageFile {
   std::size_t ptx_texts() const { return ptx_texts_; }
 
  private:
-  struct Mapping;
-
   bool read(std::string_view bytes);
   void read_containers(std::string_view bytes);
 
-  std::shared_ptr<const Mapping> mapping_;
+  std::shared_ptr<const MappedFile> mapping_;
   std::vector<Image> images_;
   std::size_t ptx_texts_ = 0;
 };
