@@ -102,9 +102,7 @@ bool ImageFile::read(std::string_view bytes) {
   const ElfFile elf(bytes_of(bytes), bytes.size());
   if (elf.sections().empty()) return false;
   if (elf.head().e_machine == cuda_machine) {
-    images_.push_back({architecture_of(elf.head()),
-                       {false, architecture_of(elf.head()), 0, bytes_of(bytes),
-                        static_cast<std::uint64_t>(bytes.size()), 0}});
+    images_ = images_of(bytes);
     return true;
   }
   for (const Elf64_Shdr& section : elf.sections())
@@ -130,6 +128,20 @@ void ImageFile::read_containers(std::string_view bytes) {
     }
     at += (container->bytes + alignment - 1) / alignment * alignment;
   }
+}
+
+std::vector<Image> images_of(std::string_view code) {
+  std::vector<Image> images;
+  if (const auto container = softgpu::read_container(bytes_of(code), code.size())) {
+    for (const softgpu::FatEntry& entry : container->entries)
+      if (!entry.ptx) images.push_back({entry.architecture, entry});
+    return images;
+  }
+  const ElfFile elf(bytes_of(code), code.size());
+  if (elf.sections().empty() || elf.head().e_machine != cuda_machine) return images;
+  const std::uint32_t architecture = architecture_of(elf.head());
+  images.push_back({architecture, {false, architecture, 0, bytes_of(code), code.size(), 0}});
+  return images;
 }
 
 std::vector<Kernel> kernels_of(std::string_view cubin) {

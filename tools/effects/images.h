@@ -42,6 +42,10 @@ class ImageFile {
   std::size_t ptx_texts_ = 0;
 };
 
+// The machine code of one fat binary, which begins at the first byte, or of one cubin. It points into `code`.
+// Empty: it is neither, or is damaged.
+std::vector<Image> images_of(std::string_view code);
+
 // The kernels of a cubin, by number of their symbol. Empty: it has none, or is damaged.
 std::vector<Kernel> kernels_of(std::string_view cubin);
 

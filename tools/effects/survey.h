@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/result.h"
@@ -25,5 +27,17 @@ struct Selection {
 Result<std::size_t> survey(const std::filesystem::path& file, const Selection& selection,
                            const std::filesystem::path& disassembler,
                            const std::function<void(KernelEffects)>& take);
+
+// These kernels of a cubin, likewise.
+void analyse_kernels(const std::string& cubin, std::span<const Kernel> kernels,
+                     const std::filesystem::path& disassembler,
+                     const std::function<void(KernelEffects)>& take);
+
+// One kernel of a fat binary, which begins at the first byte of `code`, or of a cubin. `architecture`: the
+// device's, 90 for 9.0. What is looked at is what the driver would take: machine code of the same major
+// version, with the highest minor that is not above the device's. Errors: invalid_argument, no such code has
+// a kernel of this name; internal, the disassembler does not work, so that nothing is known of the kernel.
+Result<KernelEffects> analyse_kernel(std::string_view code, const std::string& name,
+                                     std::uint32_t architecture, const std::filesystem::path& disassembler);
 
 }  // namespace pooch::effects
