@@ -52,7 +52,7 @@ Finding look_at_library(const Install& install) {
 Finding look_at_disassembler() {
   const auto found = effects::find_disassembler();
   if (found) return {"nvdisasm", Level::ok, found->string(), ""};
-  return {"nvdisasm", Level::warning, "not found: kernels are known by their names alone",
+  return {"nvdisasm", Level::warning, "not found: kernels without a rule for their name stay unknown",
           effects::disassembler_cure};
 }
 

@@ -67,6 +67,11 @@ struct Counts {
 }  // namespace
 
 int effects_command(const EffectsOptions& options) {
+  if (options.server.serve) return serve_effects(options.server);
+  if (options.files.empty()) {
+    say("pooch: error: effects: no file: cubins, fat binaries, libraries and programs are accepted\n");
+    return exit_bad_usage;
+  }
   std::optional<std::filesystem::path> disassembler = options.nvdisasm;
   if (options.nvdisasm.empty()) disassembler = find_disassembler();
   if (!disassembler) {

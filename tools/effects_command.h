@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "effects_server.h"
+
 namespace pooch::tools {
 
 struct EffectsOptions {
@@ -15,6 +17,7 @@ struct EffectsOptions {
   std::size_t sample = 0;  // 0: all
   std::uint64_t seed = 1;
   bool json = false;
+  EffectsServerOptions server;
 };
 
 // Returns the exit code.

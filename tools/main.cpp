@@ -61,8 +61,7 @@ void describe_doctor(CLI::App& doctor, pooch::tools::DoctorOptions& options) {
 
 void describe_effects(CLI::App& effects, pooch::tools::EffectsOptions& options) {
   effects.add_option("files", options.files, "cubins, fat binaries, libraries or programs with device code")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
   effects.add_option("--kernel", options.kernel, "only kernels with this in their names");
   effects.add_option("--arch", options.arch, "only code for this architecture (90 for sm_90)");
   effects.add_option("--sample", options.sample, "only as many, drawn at random");
@@ -70,6 +69,10 @@ void describe_effects(CLI::App& effects, pooch::tools::EffectsOptions& options) 
   effects.add_flag("--json", options.json, "as JSON");
   effects.add_option("--nvdisasm", options.nvdisasm, "NVIDIA's disassembler (looked for)")
       ->check(CLI::ExistingFile);
+  for (auto* const for_the_library : {effects.add_flag("--serve", options.server.serve),
+                                      effects.add_option("--cache", options.server.cache),
+                                      effects.add_option("--packages", options.server.packages)})
+    for_the_library->group("");
 }
 
 void describe_graph(CLI::App& graph, pooch::tools::GraphOptions& options) {

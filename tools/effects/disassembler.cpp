@@ -35,13 +35,17 @@ std::vector<fs::path> folders() {
   return all;
 }
 
+fs::path of_triton_in(const fs::path& packages) {
+  return packages / "triton/backends/nvidia/bin/nvdisasm";
+}
+
 // Where `python3` keeps Triton. It is looked for, not imported.
 std::optional<fs::path> of_triton() {
   const auto found = tools::output_of({"python3", "-c",
                                        "import importlib.util as u; s = u.find_spec('triton'); "
                                        "print(s.submodule_search_locations[0] if s else '')"});
   if (!found || found->size() < 2) return std::nullopt;
-  return fs::path(found->substr(0, found->find('\n'))) / "backends/nvidia/bin/nvdisasm";
+  return of_triton_in(fs::path(found->substr(0, found->find('\n'))).parent_path());
 }
 
 }  // namespace
@@ -51,9 +55,10 @@ const char* const disassembler_cure =
     "install "
     "triton)";
 
-std::optional<fs::path> find_disassembler() {
+std::optional<fs::path> find_disassembler(const fs::path& packages) {
   for (const fs::path& folder : folders())
     if (is_program(folder / "nvdisasm")) return folder / "nvdisasm";
+  if (!packages.empty() && is_program(of_triton_in(packages))) return of_triton_in(packages);
   const auto triton = of_triton();
   if (triton && is_program(*triton)) return triton;
   return std::nullopt;

@@ -13,9 +13,9 @@
 
 namespace pooch::effects {
 
-// By $PATH, $CUDA_HOME and $CUDA_PATH, /usr/local/cuda, and the wheels that `python3` finds. Nothing: none of
-// them has it.
-std::optional<std::filesystem::path> find_disassembler();
+// By $PATH, $CUDA_HOME and $CUDA_PATH, /usr/local/cuda, and Triton: in `packages`, a folder of Python's
+// packages, else where `python3` finds it. Nothing: none of them has it.
+std::optional<std::filesystem::path> find_disassembler(const std::filesystem::path& packages = {});
 // In words, for those who have none.
 extern const char* const disassembler_cure;
 
