@@ -121,6 +121,15 @@ Status Landing::unmap(Chunk& chunk) {
   return Done{};
 }
 
+bool Landing::rest() {
+  const auto untouched = quiet();
+  if (waiting_ > 0 || !untouched || !*untouched) return false;
+  sweep();
+  if (!closed_.empty() || !residency_.unmap_landed()) return false;
+  leaving_.clear();
+  return true;
+}
+
 void Landing::land(std::span<Chunk* const> chunks) {
   std::erase_if(leaving_, [](const Chunk* chunk) { return !under_way(chunk); });
   for (std::size_t first = 0; first < chunks.size() && !refused_;) {

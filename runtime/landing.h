@@ -80,6 +80,9 @@ class Landing {
   // Unmaps what has closed and cannot be reached any more.
   void sweep();
 
+  // Is no unforeseen op unfinished, and nobody waits for one? Then nothing is landed any more.
+  bool rest();
+
   bool maps() const { return !refused_; }
   void give_up_mapping() { refused_ = true; }  // before anything has landed
   std::uint64_t landings() const { return landings_; }

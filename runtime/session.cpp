@@ -253,6 +253,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   s.tracker.resolve(call, w.op);
   if (s.residency->doubt()) s.fail(call.function, *s.residency->doubt());
   if (s.failed() && (w.op.managed || call.unforeseen)) return refusal.failed;
+  const Impl::UnforeseenUnderWay under_way(s, call.unforeseen);
   if (w.op.operands.empty()) return s.launch_without_operands(call, launch, refusal, lock);
   const StreamIndex stream = s.order.index(call.stream);
   Executor::Readied readied;
@@ -281,6 +282,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
     if (const auto acted = s.executor->after(*position, w.op); !acted)
       s.report_failure("evicting", acted.error(), "it stays on the device");
   s.recorder.launched(call);
+  s.end_landing();
   s.plan(lock);
   return status;
 }

@@ -90,6 +90,7 @@ struct Session::Impl {
   void land_from_the_start();
   Status begin_landing(std::unique_lock<std::mutex>& lock);
   Status expect_unforeseen(std::unique_lock<std::mutex>& lock);
+  void end_landing();
   int launch_without_operands(const Call& call, FunctionRef<int()> real, const Refusal& refusal,
                               std::unique_lock<std::mutex>& lock);
   Status make_ready(const Call& call, Work& w, StreamIndex stream, Executor::Readied& readied,
@@ -132,6 +133,22 @@ struct Session::Impl {
     return taken <= limits.cap - limits.cap / 8;
   }
   std::uint64_t occupied() const { return live_bytes + pool.taken_outside(); }
+
+  // While it lives, landing does not end. Made under the mutex.
+  struct UnforeseenUnderWay {
+    UnforeseenUnderWay(Impl& s, bool unforeseen) : session(unforeseen ? &s : nullptr) {
+      if (session == nullptr) return;
+      ++session->unforeseen_under_way;
+      session->iterations_at_last = session->tracker.iterations().count();
+    }
+    ~UnforeseenUnderWay() {
+      if (session != nullptr) --session->unforeseen_under_way;
+    }
+    UnforeseenUnderWay(const UnforeseenUnderWay&) = delete;
+    UnforeseenUnderWay& operator=(const UnforeseenUnderWay&) = delete;
+
+    Impl* session;
+  };
 
   // Every change of the list of allocations, so that `find` sees it whole without the session's mutex.
   tracker::Allocation add_allocation(Address base, std::uint64_t bytes, bool managed, bool by_program,
@@ -240,6 +257,8 @@ struct Session::Impl {
   };
   std::map<Address, Stays> stays;
   std::uint64_t unforeseen_ops = 0;
+  std::atomic<int> unforeseen_under_way{0};                // threads that are in a submit of one
+  std::uint64_t iterations_at_last = 0;                    // how many there were when the last one came
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;  // of the whole run
   std::string last_shortage;                               // that was said
   std::atomic<bool> failure{false}, failure_reported{false}, full_reported{false}, too_large_reported{false},

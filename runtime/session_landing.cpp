@@ -81,6 +81,18 @@ Status Session::Impl::expect_unforeseen(std::unique_lock<std::mutex>& lock) {
   return Done{};
 }
 
+// When whole iterations have passed without such an op, as once the machine code of all kernels is known,
+// what it asked of all memory is asked no more. Another one begins it anew.
+void Session::Impl::end_landing() {
+  constexpr std::uint64_t enough = 2;  // iterations
+  if (residency->landing() == nullptr || config.landing == LandingUse::on || tables_missed) return;
+  if (unforeseen_under_way > 0 || landing_begins) return;
+  if (tracker.iterations().count() < iterations_at_last + enough + 1) return;
+  if (!landing->rest()) return;
+  residency->land_with(nullptr);
+  log::info("landing ends: all ops of the last iterations named what they touch");
+}
+
 int Session::Impl::launch_without_operands(const Call& call, FunctionRef<int()> real, const Refusal& refusal,
                                            std::unique_lock<std::mutex>& lock) {
   Work& w = *ThreadsWork::inside(this);
