@@ -48,6 +48,7 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("peer_accesses", s.peer_accesses);
   visit("unforeseen_ops", s.unforeseen_ops);
   visit("landings", s.landings);
+  visit("unforeseen_kernels", s.unforeseen_kernels);
   visit("evictions", s.evictions);
   visit("bytes_out", s.bytes_out);
   visit("bytes_in", s.bytes_in);
@@ -67,6 +68,13 @@ void put(nlohmann::ordered_json& json, const char* key, const T& value) {
   json[key] = value;
 }
 
+void put(nlohmann::ordered_json& json, const char* key, const std::vector<UnforeseenKernel>& kernels) {
+  auto list = nlohmann::ordered_json::array();
+  for (const UnforeseenKernel& one : kernels)
+    list.push_back({{"name", one.name}, {"launches", one.launches}, {"why", one.why}});
+  json[key] = std::move(list);
+}
+
 void take(JsonCursor& in, std::string& out) {
   in.text(out);
 }
@@ -76,6 +84,14 @@ void take(JsonCursor& in, Integer& out) {
 }
 void take(JsonCursor& in, double& out) {
   out = in.real(std::numeric_limits<double>::max());
+}
+void take(JsonCursor& in, std::vector<UnforeseenKernel>& out) {
+  static constexpr JsonField<UnforeseenKernel> fields[] = {
+      {"name", true, [](JsonCursor& from, UnforeseenKernel& one) { take(from, one.name); }},
+      {"launches", true, [](JsonCursor& from, UnforeseenKernel& one) { take(from, one.launches); }},
+      {"why", true, [](JsonCursor& from, UnforeseenKernel& one) { take(from, one.why); }},
+  };
+  in.array([&] { in.object(out.emplace_back(), fields); });
 }
 template <class T>
 void take(JsonCursor& in, std::optional<T>& out) {

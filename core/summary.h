@@ -4,10 +4,18 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/result.h"
 
 namespace pooch {
+
+// A kernel of which some launches may have touched any memory.
+struct UnforeseenKernel {
+  std::string name;
+  std::uint64_t launches = 0;
+  std::string why;  // by its machine code; empty: its code was not read
+};
 
 // All sizes are bytes, all peaks are of the whole run.
 struct Summary {
@@ -45,6 +53,8 @@ struct Summary {
   // Ops that may have touched memory no operand names, and times that evicted memory was mapped for them to
   // its copy on the host.
   std::uint64_t unforeseen_ops = 0, landings = 0;
+  // Of the whole process, in its first device's summary; the most frequent first.
+  std::vector<UnforeseenKernel> unforeseen_kernels;
   std::uint64_t evictions = 0;         // chunks that left the device
   std::uint64_t bytes_out = 0;         // copied device to host
   std::uint64_t bytes_in = 0;          // copied host to device

@@ -2,36 +2,59 @@
 // that the device has no memory for is made again (again.h).
 #include "interpose/again.h"
 #include "interpose/driver_api.h"
+#include "interpose/kernels/code_images.h"
 #include "interpose/libraries.h"
+#include "interpose/process.h"
+
+using namespace pooch::interpose;
 
 #define POOCH_NEEDS_MEMORY(function, parameters, arguments) \
   POOCH_DRIVER_HOOK(function, parameters, arguments, return launch();)
 
-POOCH_NEEDS_MEMORY(cuModuleLoad, (CUmodule * module, const char* fname), (module, fname))
-POOCH_NEEDS_MEMORY(cuModuleLoadData, (CUmodule * module, const void* image), (module, image))
-POOCH_NEEDS_MEMORY(cuModuleLoadDataEx,
-                   (CUmodule * module, const void* image, unsigned int numOptions, CUjit_option* options,
-                    void** optionValues),
-                   (module, image, numOptions, options, optionValues))
-POOCH_NEEDS_MEMORY(cuModuleLoadFatBinary, (CUmodule * module, const void* fatCubin), (module, fatCubin))
-POOCH_NEEDS_MEMORY(cuModuleGetFunction, (CUfunction * hfunc, CUmodule hmod, const char* name),
-                   (hfunc, hmod, name))
-POOCH_NEEDS_MEMORY(cuLibraryLoadData,
-                   (CUlibrary * library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
-                    unsigned int numJitOptions, CUlibraryOption* libraryOptions, void** libraryOptionValues,
-                    unsigned int numLibraryOptions),
-                   (library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
-                    libraryOptionValues, numLibraryOptions))
-POOCH_NEEDS_MEMORY(cuLibraryLoadFromFile,
-                   (CUlibrary * library, const char* fileName, CUjit_option* jitOptions,
-                    void** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption* libraryOptions,
-                    void** libraryOptionValues, unsigned int numLibraryOptions),
-                   (library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
-                    libraryOptionValues, numLibraryOptions))
-POOCH_NEEDS_MEMORY(cuLibraryGetKernel, (CUkernel * pKernel, CUlibrary library, const char* name),
-                   (pKernel, library, name))
-POOCH_NEEDS_MEMORY(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod, library))
-POOCH_NEEDS_MEMORY(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel))
+// ... and what it loads or finds is noted: what kernels touch is read from there.
+#define POOCH_LOADS_CODE(function, parameters, arguments, note)                        \
+  POOCH_DRIVER_HOOK(function, parameters, arguments, const CUresult status = launch(); \
+                    if (status == CUDA_SUCCESS && is_programs_own(scope)) note; return status;)
+
+namespace {
+// Not what a library loads for itself, whose launches belong to its calls.
+bool is_programs_own(const Scope& scope) {
+  return scope.outermost() && configuration() != nullptr;
+}
+}  // namespace
+
+POOCH_LOADS_CODE(cuModuleLoad, (CUmodule * module, const char* fname), (module, fname),
+                 code_loaded_from(*module, fname))
+POOCH_LOADS_CODE(cuModuleLoadData, (CUmodule * module, const void* image), (module, image),
+                 code_loaded(*module, image))
+POOCH_LOADS_CODE(cuModuleLoadDataEx,
+                 (CUmodule * module, const void* image, unsigned int numOptions, CUjit_option* options,
+                  void** optionValues),
+                 (module, image, numOptions, options, optionValues), code_loaded(*module, image))
+POOCH_LOADS_CODE(cuModuleLoadFatBinary, (CUmodule * module, const void* fatCubin), (module, fatCubin),
+                 code_loaded(*module, fatCubin))
+POOCH_LOADS_CODE(cuModuleGetFunction, (CUfunction * hfunc, CUmodule hmod, const char* name),
+                 (hfunc, hmod, name), kernel_found(*hfunc, hmod, name))
+POOCH_LOADS_CODE(cuLibraryLoadData,
+                 (CUlibrary * library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
+                  unsigned int numJitOptions, CUlibraryOption* libraryOptions, void** libraryOptionValues,
+                  unsigned int numLibraryOptions),
+                 (library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                  libraryOptionValues, numLibraryOptions),
+                 code_loaded(*library, code))
+POOCH_LOADS_CODE(cuLibraryLoadFromFile,
+                 (CUlibrary * library, const char* fileName, CUjit_option* jitOptions,
+                  void** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption* libraryOptions,
+                  void** libraryOptionValues, unsigned int numLibraryOptions),
+                 (library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                  libraryOptionValues, numLibraryOptions),
+                 code_loaded_from(*library, fileName))
+POOCH_LOADS_CODE(cuLibraryGetKernel, (CUkernel * pKernel, CUlibrary library, const char* name),
+                 (pKernel, library, name), kernel_found(*pKernel, library, name))
+POOCH_LOADS_CODE(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod, library),
+                 code_also_is(*pMod, library))
+POOCH_LOADS_CODE(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel),
+                 code_also_is(*pFunc, kernel))
 POOCH_NEEDS_MEMORY(cuFuncLoad, (CUfunction function), (function))
 POOCH_NEEDS_MEMORY(cuFuncSetAttribute, (CUfunction hfunc, CUfunction_attribute attrib, int value),
                    (hfunc, attrib, value))

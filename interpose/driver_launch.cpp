@@ -8,12 +8,11 @@
 // differ from iteration to iteration (docs/decisions/0015-rules-for-bare-kernels.md).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
+#include <utility>
 #include <vector>
 
 #include "core/per_thread.h"
@@ -23,6 +22,8 @@
 #include "interpose/driver_operands.h"
 #include "interpose/errors.h"
 #include "interpose/kernel_facts.h"
+#include "interpose/kernels/code_images.h"
+#include "interpose/kernels/known_kernels.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
 #include "interpose/replay_launch.h"
@@ -38,10 +39,6 @@ POOCH_REAL(cuda, cuLaunchKernelEx);
 POOCH_REAL(cuda, cuLaunchKernelEx_ptsz);
 POOCH_REAL(cuda, cuLaunchCooperativeKernel);
 POOCH_REAL(cuda, cuLaunchCooperativeKernel_ptsz);
-POOCH_REAL(cuda, cuFuncGetParamInfo);
-POOCH_REAL(cuda, cuKernelGetParamInfo);
-POOCH_REAL(cuda, cuFuncGetName);
-POOCH_REAL(cuda, cuKernelGetName);
 POOCH_REAL(cuda, cuModuleUnload);
 POOCH_REAL(cuda, cuLibraryUnload);
 
@@ -57,75 +54,6 @@ struct Launch {
   void** params = nullptr;
   void** extra = nullptr;
 };
-
-// Parameters of one kernel, asked for one by one until the driver has no more.
-struct Params {
-  std::vector<ParamLayout> all;
-  CUresult ended_by = CUDA_ERROR_INVALID_VALUE;  // which is how the driver says that these were all
-
-  bool complete() const { return ended_by == CUDA_ERROR_INVALID_VALUE; }
-};
-template <class Get, class Kernel>
-Params ask_params(Get* get, Kernel kernel) {
-  Params asked;
-  if (get == nullptr) return asked;
-  for (ParamLayout one;
-       (asked.ended_by = get(kernel, asked.all.size(), &one.offset, &one.bytes)) == CUDA_SUCCESS;)
-    asked.all.push_back(one);
-  return asked;
-}
-
-template <class Get, class Kernel>
-const char* ask_name(Get* get, Kernel kernel) {
-  const char* name = nullptr;
-  return get != nullptr && get(&name, kernel) == CUDA_SUCCESS ? name : nullptr;
-}
-
-// cuLaunchKernel takes a CUfunction or a CUkernel; each query understands one of them. A driver without the
-// queries says nothing, and there is nothing to scan. Error: one that has them does not answer.
-Result<std::shared_ptr<const KernelFacts>> ask_driver(const Scope& scope, CUfunction function) {
-  const auto kernel = reinterpret_cast<CUkernel>(function);
-  Params params = ask_params(real_cuFuncGetParamInfo.get_if_present(scope), function);
-  const bool is_function = !params.all.empty();
-  bool complete = params.complete();
-  if (!is_function) {
-    params = ask_params(real_cuKernelGetParamInfo.get_if_present(scope), kernel);
-    complete = params.complete() || (complete && params.all.empty());
-  }
-  if (!complete)
-    return Error{ErrorCode::device,
-                 fmt::format("the driver does not say what a kernel's parameters are ({})",
-                             static_cast<int>(params.ended_by)),
-                 params.ended_by};
-  const bool is_kernel = !is_function && !params.all.empty();
-  const char* name = is_kernel ? nullptr : ask_name(real_cuFuncGetName.get_if_present(scope), function);
-  if (name == nullptr && !is_function) name = ask_name(real_cuKernelGetName.get_if_present(scope), kernel);
-  return std::make_shared<const KernelFacts>(name, std::move(params.all));
-}
-
-// By handle; emptied when code is unloaded, since a handle may then come to mean another kernel.
-constinit std::shared_mutex kernels_mutex;
-std::map<CUfunction, std::shared_ptr<const KernelFacts>>& kernels() {
-  static auto* const all = new std::map<CUfunction, std::shared_ptr<const KernelFacts>>;
-  return *all;
-}
-
-Result<std::shared_ptr<const KernelFacts>> facts_of(const Scope& scope, CUfunction function) {
-  {
-    const std::shared_lock lock(kernels_mutex);
-    if (const auto found = kernels().find(function); found != kernels().end()) return found->second;
-  }
-  auto asked = ask_driver(scope, function);
-  if (!asked) return asked;
-  const std::unique_lock lock(kernels_mutex);
-  return kernels().emplace(function, std::move(*asked)).first->second;
-}
-
-void forget_kernels() {
-  const std::unique_lock lock(kernels_mutex);
-  kernels().clear();
-  forget_kept_launches();
-}
 
 // The other way to pass parameters: one buffer, named in a list of keys and values.
 std::span<const std::byte> buffer_of(void** extra) {
@@ -156,23 +84,19 @@ std::uint64_t hash_attributes(const CUlaunchConfig& config) {
   return sum;
 }
 
-// Adds the words as operands. False where one of them is by no rule, so that nobody knows what the kernel
-// does.
-bool add_operands(CallBuilder& call, std::span<const LaunchWord> words) {
-  bool understood = true;
+// Adds the words as operands.
+void add_operands(CallBuilder& call, std::span<const LaunchWord> words) {
   for (const LaunchWord& word : words) {
     const std::uint64_t offset = word.address - word.in.base, rest = word.in.bytes - offset;
-    if (!word.by_rule) {
-      call.add(Address{word.in.base}, word.in.bytes, Effect::read_write);
+    if (!word.known || word.whole) {
+      call.add(Address{word.in.base}, word.in.bytes, word.effect);
     } else if (word.bytes == 0 || word.bytes > rest) {
       call.add(Address{word.address}, rest, word.effect == Effect::overwrite ? Effect::write : word.effect);
     } else {
       call.add(Address{word.address}, word.bytes, word.effect);
     }
     call.trait(offset);
-    understood &= word.by_rule;
   }
-  return understood;
 }
 
 // The words of a launch's parameters that are addresses, put into `words`.
@@ -195,18 +119,24 @@ class FoundWords {
           known = owner->find(Address{word});
       return known ? Memory{raw(known->base), known->bytes} : Memory{};
     };
-    sizes_ = facts.find_words(params_, launch.shape.grid, find, words);
+    const auto& [function, blocks, threads, shared] = launch.shape;
+    const LaunchGrid grid{{blocks[0], blocks[1], blocks[2]}, {threads[0], threads[1], threads[2]}};
+    sizes_ = facts.find_words(params_, grid, find, words);
+    foreseen_ = facts.foreseen() &&
+                std::all_of(words.begin(), words.end(), [](const LaunchWord& word) { return word.known; });
   }
   FoundWords(const FoundWords&) = delete;
   FoundWords& operator=(const FoundWords&) = delete;
 
   const LaunchParams& params() const { return params_; }
   std::uint64_t sizes() const { return sizes_; }
+  // The launch touches nothing else.
+  bool foreseen() const { return foreseen_; }
 
  private:
-  // A buffer that no rule understands, or that ends too early, is looked at as a whole.
+  // A buffer of a kernel that is not known, or that ends too early, is looked at as a whole.
   bool apart(const KernelFacts& facts) const {
-    return facts.rule() != nullptr && facts.packed_bytes() <= buffer_.size();
+    return facts.foreseen() && facts.packed_bytes() <= buffer_.size();
   }
 
   const std::span<const std::byte> buffer_;
@@ -215,6 +145,25 @@ class FoundWords {
   const std::span<const ParamLayout> layout_;
   const LaunchParams params_;
   std::uint64_t sizes_ = 0;
+  bool foreseen_ = false;
+};
+
+// The words of a launch, with what is known of its kernel now.
+struct Understood {
+  KnownKernel facts;
+  std::optional<FoundWords> found;
+
+  Understood(const Scope& scope, runtime::Session& session, KnownKernel known, const Launch& launch,
+             std::vector<LaunchWord>& words)
+      : facts(std::move(known)) {
+    found.emplace(session, *facts, launch, words);
+    if (found->foreseen()) return;
+    if (KnownKernel now = want_code(scope, launch.shape.function, facts); now != facts) {
+      facts = std::move(now);
+      found.emplace(session, *facts, launch, words);
+    }
+    if (!found->foreseen()) count_unforeseen(*facts);
+  }
 };
 
 // Not inlined: a launch that passes shall find few instructions.
@@ -228,23 +177,24 @@ template <class RealCall>
     report_refused(launch.function, asked.error());
     return to_cuda(asked.error());
   }
-  const KernelFacts* const facts = asked->get();
   auto& words = per_thread<std::vector<LaunchWord>>();
-  const FoundWords found(*session, *facts, launch, words);
+  const Understood known(scope, *session, *asked, launch, words);
+  const KernelFacts& facts = *known.facts;
 
-  CallBuilder call(scope, *session, launch.function, facts->kind(), launch.stream);
-  call.mode(facts->mode());
-  for (const std::uint64_t part : {facts->identity(), found.sizes(), launch.attributes}) call.trait(part);
+  CallBuilder call(scope, *session, launch.function, facts.kind(), launch.stream);
+  call.mode(facts.mode());
+  for (const std::uint64_t part : {facts.identity(), known.found->sizes(), launch.attributes})
+    call.trait(part);
   for (int i = 0; i < 3; ++i) call.trait(launch.shape.grid[i]), call.trait(launch.shape.block[i]);
   call.trait(launch.shape.shared_bytes);
-  const bool understood = add_operands(call, words);
+  add_operands(call, words);
   const auto keep = [&]() -> std::unique_ptr<Replay> {
     const Keeping keeping(scope, call.accesses());
-    return keep_launch(keeping, real_cuLaunchKernel.get_if_present(scope), launch.shape, found.params(),
-                       words);
+    return keep_launch(keeping, real_cuLaunchKernel.get_if_present(scope), launch.shape,
+                       known.found->params(), words);
   };
-  if (!understood || facts->rule() == nullptr) call.unforeseen();
-  if (understood && facts->rule() != nullptr && launch.attributes == 0) call.keep(keep);
+  if (!known.found->foreseen()) call.unforeseen();
+  if (known.found->foreseen() && facts.repeatable() && launch.attributes == 0) call.keep(keep);
   return call.submit(CUDA_ERROR_OUT_OF_MEMORY, real);
 }
 
@@ -254,11 +204,11 @@ void pooch::interpose::add_kernel(CallBuilder& call, const Scope& scope, const L
                                   void** params, void** extra) {
   const auto asked = facts_of(scope, shape.function);
   if (!asked) return call.unforeseen();  // nobody can tell what it touches
-  const KernelFacts* const facts = asked->get();
   auto& words = per_thread<std::vector<LaunchWord>>();
-  const FoundWords found(call.session(), *facts, {call.function(), shape, call.stream(), 0, params, extra},
-                         words);
-  if (!add_operands(call, words) || facts->rule() == nullptr) call.unforeseen();
+  const Understood known(scope, call.session(), *asked,
+                         {call.function(), shape, call.stream(), 0, params, extra}, words);
+  add_operands(call, words);
+  if (!known.found->foreseen()) call.unforeseen();
 }
 
 // Passing comes before the call is made an object of, so that such a launch writes no arguments to memory.
@@ -331,6 +281,8 @@ POOCH_EXPORT CUresult cuModuleUnload(CUmodule hmod) {
   auto* const real = real_cuModuleUnload.get(scope);
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
   forget_kernels();
+  forget_kept_launches();
+  code_unloaded(hmod);
   return real(hmod);
 }
 
@@ -339,5 +291,7 @@ POOCH_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
   auto* const real = real_cuLibraryUnload.get(scope);
   if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
   forget_kernels();
+  forget_kept_launches();
+  code_unloaded(library);
   return real(library);
 }

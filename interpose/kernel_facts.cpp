@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/hash.h"
+#include "core/per_thread.h"
 
 namespace pooch::interpose {
 namespace {
@@ -83,6 +84,16 @@ std::uint64_t LaunchParams::word(std::size_t param, std::size_t offset) const {
   return number<std::uint64_t>(param, offset);
 }
 
+std::optional<std::uint32_t> LaunchParams::holding(std::int64_t offset, std::size_t bytes) const {
+  const auto next = std::upper_bound(
+      layout_.begin(), layout_.end(), offset,
+      [](std::int64_t at, const ParamLayout& param) { return at < static_cast<std::int64_t>(param.offset); });
+  if (next == layout_.begin()) return std::nullopt;
+  const auto param = next - 1;
+  if (static_cast<std::uint64_t>(offset) + bytes > param->offset + param->bytes) return std::nullopt;
+  return static_cast<std::uint32_t>(param - layout_.begin());
+}
+
 // --- rules
 
 KernelFacts::KernelFacts(const char* name, std::vector<ParamLayout> layout) : layout_(std::move(layout)) {
@@ -105,6 +116,19 @@ KernelFacts::KernelFacts(const char* name, std::vector<ParamLayout> layout) : la
           : half == Direction::backward ? OpKind::launch_backward
                                         : OpKind::bare_launch;
   mode_ = {};
+}
+
+OpKind KernelFacts::kind() const {
+  if (rule_ != nullptr || !foreseen_by_code()) return kind_;
+  return kind_ == OpKind::launch_forward    ? OpKind::kernel_forward
+         : kind_ == OpKind::launch_backward ? OpKind::kernel_backward
+                                            : OpKind::kernel;
+}
+
+KernelFacts KernelFacts::with_code(std::shared_ptr<const KernelCode> code) const {
+  KernelFacts known = *this;
+  known.code_ = std::move(code);
+  return known;
 }
 
 void KernelFacts::read_rule() {
@@ -228,7 +252,7 @@ void KernelFacts::read_fields() {
 
 struct KernelFacts::Search {
   const LaunchParams& params;
-  std::span<const unsigned, 3> grid;
+  const LaunchGrid& grid;
   FunctionRef<Memory(std::uint64_t)>& find;
   std::vector<LaunchWord>& words;
 
@@ -238,38 +262,87 @@ struct KernelFacts::Search {
       words.push_back({param, offset, address, effect, bytes, true, in});
   }
   // Every word of the parameter's bytes from `begin` on.
-  void scan(std::uint32_t param, std::uint32_t begin = 0, bool by_rule = false) {
+  void scan(std::uint32_t param, std::uint32_t begin = 0, bool known = false) {
     const auto bytes = params.at(param);
     for (std::uint32_t at = begin; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t))
       if (const Memory in = find(params.word(param, at)); in.bytes != 0)
-        words.push_back({param, at, params.word(param, at), Effect::read_write, 0, by_rule, in});
+        words.push_back({param, at, params.word(param, at), Effect::read_write, 0, known, in});
   }
 };
 
-std::uint64_t KernelFacts::find_words(const LaunchParams& params, std::span<const unsigned, 3> grid,
+std::uint64_t KernelFacts::find_words(const LaunchParams& params, const LaunchGrid& grid,
                                       FunctionRef<Memory(std::uint64_t)> find,
                                       std::vector<LaunchWord>& words) const {
   Search search{params, grid, find, words};
+  const std::size_t before = words.size();
   const std::uint64_t count = form_ == KernelForm::tensor_iterator || form_ == KernelForm::offset_lambda
                                   ? params.number<std::uint32_t>(0, 0)
                                   : 0;
+  if (find_by_rule(search, count)) {
+    const bool known = std::all_of(words.begin() + static_cast<std::ptrdiff_t>(before), words.end(),
+                                   [](const LaunchWord& word) { return word.known; });
+    if (known || !foreseen_by_code()) return count;
+    words.resize(before);
+  }
+  if (foreseen_by_code())
+    find_by_code(search);
+  else
+    scan_all(search);
+  return 0;
+}
+
+bool KernelFacts::find_by_rule(Search& search, std::uint64_t count) const {
+  const LaunchParams& params = search.params;
   bool understood = rule_ != nullptr && params.count() == layout_.size();
   if (form_ == KernelForm::offset_lambda) understood = understood && find_in_lambda(search);
   if (form_ == KernelForm::tensor_list) understood = understood && find_in_lists(search);
   if (form_ == KernelForm::concatenation) understood = understood && find_in_concatenation(search);
   if (form_ == KernelForm::fields) understood = understood && params.number<std::uint8_t>(0, captured_) == 0;
   if (form_ == KernelForm::reduction) understood = understood && find_in_reduction(search);
-  if (!understood) {
-    for (std::uint32_t i = 0; i < params.count(); ++i) search.scan(i);
-    return 0;
-  }
+  if (!understood) return false;
   for (const Slot& slot : slots_) {
     const bool sized = &slot == slots_.data() && result_element_ != 0 && count != 0;
     search.add(slot.param, slot.offset, sized ? Effect::overwrite : slot.effect,
                sized ? count * result_element_ : 0);
   }
   for (const std::uint32_t param : scanned_) search.scan(param, 0, rule_->captures_addresses);
-  return count;
+  return true;
+}
+
+// The code says which words become addresses, not how far from there it goes, nor in which direction.
+void KernelFacts::find_by_code(Search& search) const {
+  const LaunchParams& params = search.params;
+  const auto read = [&](std::int64_t offset, unsigned bytes) -> std::uint64_t {
+    const auto param = params.holding(offset, bytes);
+    if (!param) return 0;
+    std::uint64_t value = 0;
+    const auto from = params.at(*param);
+    const std::size_t at = static_cast<std::size_t>(offset) - params.offset_of(*param);
+    if (at + bytes <= from.size()) std::memcpy(&value, from.data() + at, bytes);
+    return value;
+  };
+  auto& touched = per_thread<std::vector<TouchedWord>>();
+  code_->touched(search.grid, params.packed_bytes(), read, touched);
+  for (const TouchedWord& word : touched) {
+    const auto param = params.holding(word.offset, sizeof(std::uint64_t));
+    if (!param) continue;  // two numbers of four bytes
+    const std::size_t before = search.words.size();
+    search.add(*param, word.offset - params.offset_of(*param), word.effect);
+    if (search.words.size() > before) search.words.back().whole = true;
+  }
+}
+
+// What the code never reads was left there by somebody else.
+void KernelFacts::scan_all(Search& search) const {
+  const std::size_t before = search.words.size();
+  for (std::uint32_t i = 0; i < search.params.count(); ++i) search.scan(i);
+  if (code_ == nullptr) return;
+  search.words.erase(
+      std::remove_if(search.words.begin() + static_cast<std::ptrdiff_t>(before), search.words.end(),
+                     [&](const LaunchWord& word) {
+                       return !code_->reads(search.params.offset_of(word.param) + word.offset);
+                     }),
+      search.words.end());
 }
 
 // The lambda's members: a calculator of 304 + 100 n bytes, n addresses, the functor. Of all n that fit the
@@ -291,7 +364,7 @@ bool KernelFacts::find_in_lambda(Search& search) const {
 
 bool KernelFacts::find_in_lists(Search& search) const {
   constexpr unsigned most_blocks = 320;
-  const unsigned blocks = search.grid[0];
+  const unsigned blocks = search.grid.blocks[0];
   if (blocks == 0 || blocks > most_blocks || search.params.at(0).empty()) return false;
   std::uint32_t used = 0;
   for (unsigned block = 0; block < blocks; ++block)
@@ -311,7 +384,7 @@ bool KernelFacts::find_in_lists(Search& search) const {
 bool KernelFacts::find_in_concatenation(Search& search) const {
   constexpr std::uint32_t output = 0, inputs = 1;
   const std::uint32_t room = number(template_argument(name_.params[inputs], 2)).value_or(0);
-  const unsigned rows = search.grid[1];
+  const unsigned rows = search.grid.blocks[1];
   if (rows > room || search.params.at(inputs).size() < std::size_t{8} * room) return false;
   search.add(output, 0, Effect::write);
   for (unsigned row = 0; row < rows; ++row) search.add(inputs, 8 * row, Effect::read);

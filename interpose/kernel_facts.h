@@ -1,8 +1,10 @@
-// What one launch of a kernel works on: its parameters' layout, and the rule for its name (spec/kernels.h).
+// What one launch of a kernel works on: its parameters' layout, the rule for its name (spec/kernels.h), and
+// what its machine code says (core/kernel_code.h).
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include "core/effect.h"
 #include "core/function_ref.h"
+#include "core/kernel_code.h"
 #include "interpose/kernel_name.h"
 #include "interpose/spec/kernels.h"
 
@@ -31,6 +34,16 @@ class LaunchParams {
   std::span<const std::byte> at(std::size_t param) const;
   // The word at `offset`; 0 behind the end.
   std::uint64_t word(std::size_t param, std::size_t offset) const;
+  // The parameter in which all of these bytes lie, counted as the kernel has them; nothing where they do not
+  // lie in one.
+  std::optional<std::uint32_t> holding(std::int64_t offset, std::size_t bytes) const;
+  std::uint32_t offset_of(std::uint32_t param) const {
+    return static_cast<std::uint32_t>(layout_[param].offset);
+  }
+  // As the kernel has them.
+  std::uint32_t packed_bytes() const {
+    return layout_.empty() ? 0 : static_cast<std::uint32_t>(layout_.back().offset + layout_.back().bytes);
+  }
   template <class T>
   T number(std::size_t param, std::size_t offset) const {
     const auto bytes = at(param);
@@ -57,8 +70,9 @@ struct LaunchWord {
   std::uint64_t address;
   Effect effect;
   std::uint64_t bytes;  // from the address on; 0: nobody knows
-  bool by_rule;         // a rule says what it is; otherwise it may be no address at all
+  bool known;           // a rule or the code says what it is; otherwise it may be no address at all
   Memory in;
+  bool whole = false;  // what lies before the address may be touched as well
 };
 
 // Immutable once made; by kernel.
@@ -73,13 +87,23 @@ class KernelFacts {
   }
   // Equal for the same kernel in every process.
   std::uint64_t identity() const { return identity_; }
-  OpKind kind() const { return kind_; }
+  const std::string& name() const { return name_.text; }
+  OpKind kind() const;
   std::string_view mode() const { return mode_; }
   const KernelRule* rule() const { return rule_; }
 
-  // Appends the words that are addresses in memory that `find` knows. `grid`: blocks in x, y and z.
-  // Returns a hash of the sizes that the rule finds among the scalars.
-  std::uint64_t find_words(const LaunchParams& params, std::span<const unsigned, 3> grid,
+  // The same kernel, with what its machine code says.
+  KernelFacts with_code(std::shared_ptr<const KernelCode> code) const;
+  const KernelCode* code() const { return code_.get(); }
+  bool foreseen_by_code() const { return code_ != nullptr && code_->foreseen(); }
+  // A launch whose words are all known touches nothing else; only then may it be made again, if at all.
+  bool foreseen() const { return rule_ != nullptr || foreseen_by_code(); }
+  bool repeatable() const { return foreseen() && (code_ == nullptr || code_->repeatable()); }
+
+  // Appends the words that are addresses in memory that `find` knows: by the rule, or by the code where the
+  // rule does not understand all of the launch. Returns a hash of the sizes that the rule finds among the
+  // scalars.
+  std::uint64_t find_words(const LaunchParams& params, const LaunchGrid& grid,
                            FunctionRef<Memory(std::uint64_t address)> find,
                            std::vector<LaunchWord>& words) const;
 
@@ -98,6 +122,9 @@ class KernelFacts {
   void read_tensor_iterator();
   void read_lists();
   void read_fields();
+  bool find_by_rule(Search& search, std::uint64_t count) const;
+  void find_by_code(Search& search) const;
+  void scan_all(Search& search) const;
   bool find_in_lambda(Search& search) const;
   bool find_in_lists(Search& search) const;
   bool find_in_reduction(Search& search) const;
@@ -109,6 +136,7 @@ class KernelFacts {
   OpKind kind_ = OpKind::bare_launch;
   std::string_view mode_;
   const KernelRule* rule_ = nullptr;
+  std::shared_ptr<const KernelCode> code_;
   KernelForm form_ = KernelForm::unknown;
   // By parameter, for pointers and arrays of them.
   struct Slot {

@@ -25,6 +25,7 @@
 #include "interpose/context.h"
 #include "interpose/driver_api.h"
 #include "interpose/keeper.h"
+#include "interpose/kernels/known_kernels.h"
 #include "interpose/libraries.h"
 #include "interpose/outside.h"
 #include "interpose/real_device.h"
@@ -133,7 +134,9 @@ std::filesystem::path own_report_folder(const Config& from) {
 
 Summary summary_of(const Served& one) {
   Summary summary = one.session->summary();
-  if (&one == served().front()) describe_outside(summary);
+  if (&one != served().front()) return summary;
+  describe_outside(summary);
+  summary.unforeseen_kernels = unforeseen_kernels();
   return summary;
 }
 
@@ -155,6 +158,22 @@ void write_so_far() {
   }
 }
 
+// Where memory was short such launches cost time: what is evicted waits for them.
+void say_unforeseen(const Summary& summary) {
+  constexpr std::size_t most_named = 3;
+  if (summary.unforeseen_kernels.empty() || summary.evictions == 0) return;
+  std::string names;
+  for (const UnforeseenKernel& one : summary.unforeseen_kernels) {
+    if (&one - summary.unforeseen_kernels.data() == most_named) break;
+    names += fmt::format("{}{} ({} launches{}{})", names.empty() ? "" : ", ", one.name, one.launches,
+                         one.why.empty() ? "" : ": ", one.why);
+  }
+  const std::size_t all = summary.unforeseen_kernels.size();
+  log::warn("{} of {} ops may have touched any memory, and what was evicted waited for them: {}{}",
+            summary.unforeseen_ops, summary.ops, names,
+            all > most_named ? fmt::format(" and {} more kernels", all - most_named) : "");
+}
+
 void report(const Served& one) {
   const Summary summary = summary_of(one);  // before the link is measured by copies of our own
   one.session->finish_profile();
@@ -163,6 +182,7 @@ void report(const Served& one) {
             summary.bytes_in, summary.need_bytes);
   if (summary.ops > 0 && !summary.iterations)
     log::info("the program's calls do not repeat themselves: no iterations, no profile");
+  say_unforeseen(summary);
   write_report(one, summary);
 }
 

@@ -43,6 +43,14 @@ std::string summary_text(const Summary& s) {
   if (s.verified > 0)
     text += fmt::format("pooch: {} replays, {} maps compared, {} mismatches\n", s.replays, s.verified,
                         s.mismatches);
+  if (!s.unforeseen_kernels.empty()) {
+    const UnforeseenKernel& one = s.unforeseen_kernels.front();
+    text += fmt::format("pooch: {} launches may have touched any memory, {} of them of {}{}\n",
+                        s.unforeseen_ops, one.launches, one.name,
+                        s.unforeseen_kernels.size() > 1
+                            ? fmt::format(" ({} kernels in all)", s.unforeseen_kernels.size())
+                            : "");
+  }
   text += fmt::format(
       "pooch: {} evictions, {} out, {} in, {} VMM calls, {} host waits, {} of them on an idle device\n",
       s.evictions, format_bytes(s.bytes_out), format_bytes(s.bytes_in), s.vmm_calls, s.host_waits,

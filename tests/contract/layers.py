@@ -15,7 +15,7 @@ LAYERS = {
     "policy": (["policy/", "core/"], ["fmt/", "tbb/", "glpk.h"]),
     "cupti": (["cupti/", "core/"], ["fmt/", "cupti.h"]),
     "runtime": (["runtime/", "core/", "tracker/", "cupti/"], ["fmt/", "nvtx3/"]),
-    "interpose": (["interpose/", "core/", "runtime/session.h", "softgpu/include/"], ["fmt/", *CUDA]),
+    "interpose": (["interpose/", "core/", "runtime/session.h", "runtime/kernel_reader.h", "softgpu/include/"], ["fmt/", *CUDA]),
     "softgpu": (["softgpu/"], ["fmt/", "nlohmann/", "dnnl.hpp", "oneapi/dnnl/", "cblas.h", "openblas_config.h", "omp.h", "cupti.h", "lz4.h", "zstd.h",
                              *CUDA]),
     "tools": (["tools/", "core/", "tracker/", "policy/", "softgpu/device_options.h", "softgpu/driver/elf_file.h", "softgpu/driver/fatbin.h"],

@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::size_t i = 0; i < buffer.size() && size > 0; ++i)
     buffer[i] = static_cast<std::byte>(data[i % size]);
   std::vector<LaunchWord> words;
-  const unsigned grid[] = {1u + (size > 0 ? data[0] : 0u), 2, 1};
+  const pooch::LaunchGrid grid{{1u + (size > 0 ? data[0] : 0u), 2, 1}};
   facts.find_words(
       LaunchParams(buffer.data(), buffer.size(), layout), grid,
       [](std::uint64_t word) {

@@ -20,7 +20,7 @@ constexpr auto find_memory = [](std::uint64_t word) {
                                                : Memory{};
 };
 
-constexpr unsigned one_block[] = {1, 1, 1};
+constexpr LaunchGrid one_block;
 
 // One launch with zeros in all parameters, to be filled in.
 class Example {
@@ -38,15 +38,15 @@ class Example {
   }
   // "2+8 read 7f0001000000 +0", a word each, in order; '?' where no rule stands behind it.
   std::vector<std::string> words(unsigned blocks = 1, unsigned rows = 1) {
-    const unsigned grid[] = {blocks, rows, 1};
     std::vector<LaunchWord> found;
-    count = facts.find_words(LaunchParams(each_.data(), facts.layout()), grid, find_memory, found);
+    count =
+        facts.find_words(LaunchParams(each_.data(), facts.layout()), {{blocks, rows, 1}}, find_memory, found);
     std::vector<std::string> text;
     static constexpr const char* effects[] = {"read", "write", "overwrite", "read_write", "scratch"};
     for (const LaunchWord& word : found)
       text.push_back(std::to_string(word.param) + "+" + std::to_string(word.offset) + " " +
                      effects[static_cast<int>(word.effect)] + " " + letter(word.address) + " " +
-                     std::to_string(word.bytes) + (word.by_rule ? "" : "?"));
+                     std::to_string(word.bytes) + (word.known ? "" : "?"));
     return text;
   }
 
