@@ -98,7 +98,7 @@ class KernelFacts {
   bool foreseen_by_code() const { return code_ != nullptr && code_->foreseen(); }
   // A launch whose words are all known touches nothing else; only then may it be made again, if at all.
   bool foreseen() const { return rule_ != nullptr || foreseen_by_code(); }
-  bool repeatable() const { return foreseen() && (code_ == nullptr || code_->repeatable()); }
+  bool repeatable() const { return foreseen_by_code() ? code_->repeatable() : rule_ != nullptr; }
 
   // Appends the words that are addresses in memory that `find` knows: by the rule, or by the code where the
   // rule does not understand all of the launch. Returns a hash of the sizes that the rule finds among the

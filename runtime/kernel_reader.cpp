@@ -45,7 +45,8 @@ std::string quoted(std::string_view text) {
 // The bytes as a file without a name, for the other process to map.
 OpenFile file_of(const std::string& bytes) {
   OpenFile file(memfd_create("pooch-code", MFD_CLOEXEC));
-  if (file && write_all(file.number(), bytes) != 0) return OpenFile();
+  if (file && (write_all(file.number(), bytes) != 0 || lseek(file.number(), 0, SEEK_SET) != 0))
+    return OpenFile();
   return file;
 }
 
@@ -84,11 +85,11 @@ std::vector<KernelReader::Answer> KernelReader::await(std::chrono::milliseconds 
   const std::lock_guard lock(mutex_);
   const auto until = Clock::now() + limit;
   std::vector<Answer> answers = advance();
-  while (!asked_.empty() && server_) {
+  while (!asked_.empty()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     if (left.count() <= 0) break;
-    pollfd ready{server_->socket.number(), POLLIN, 0};
-    (void)::poll(&ready, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 1000)));
+    pollfd ready{server_ ? server_->socket.number() : -1, POLLIN, 0};
+    if (server_) (void)::poll(&ready, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 1000)));
     for (Answer& one : advance()) answers.push_back(std::move(one));
   }
   return answers;

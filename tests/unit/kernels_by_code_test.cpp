@@ -14,10 +14,10 @@ using namespace pooch::interpose;
 
 constexpr std::uint64_t first = 0x7f0000000000, bytes = 0x1000000, memories = 8;
 
-Memory find_memory(std::uint64_t word) {
+constexpr auto find_memory = [](std::uint64_t word) {
   return word >= first && word < first + memories * bytes ? Memory{word - (word - first) % bytes, bytes}
                                                           : Memory{};
-}
+};
 
 std::shared_ptr<const KernelCode> code(const std::string& members) {
   auto read = KernelCode::from_json("{\"maps\":[]," + members + "}");

@@ -140,5 +140,43 @@ TEST(Landing, WhatAHostFunctionHoldsUpIsNotWaitedForForEver) {
   EXPECT_EQ(touch(all[0]), 0);
 }
 
+// Four buffers of which three fit, touched in turns; an op of the first iterations may touch any memory.
+TEST(Landing, EndsWhenWholeIterationsNameWhatTheyTouchAndBeginsAnew) {
+  constexpr std::uint64_t bytes = 6 * MiB;
+  for (const LandingUse use : {LandingUse::automatic, LandingUse::on}) {
+    LazyDevice device(512 * MiB);
+    const auto session = Session::open(with("20MiB", use), device);
+    ASSERT_TRUE(session);
+    const StreamHandle stream = *device.create_stream();
+    std::vector<Address> all;
+    for (int i = 0; i < 4; ++i) all.push_back(*(*session)->allocate(bytes, std::nullopt));
+    const auto iterate = [&](bool foreseen) {
+      for (unsigned i = 0; i < 20; ++i) {
+        const Access access{all[i % all.size()], bytes, Effect::read_write};
+        Call call{"touch", OpKind::elementwise, stream, {&access, 1}};
+        call.traits = i;
+        call.unforeseen = !foreseen && i == 7;
+        EXPECT_EQ((*session)->submit(
+                      call, [] { return 0; }, refused),
+                  0);
+      }
+      device.drain();
+    };
+    const auto landings_of = [&](int iterations, bool foreseen) {
+      const std::uint64_t before = (*session)->summary().landings;
+      for (int i = 0; i < iterations; ++i) iterate(foreseen);
+      return (*session)->summary().landings - before;
+    };
+    EXPECT_GT(landings_of(6, false), 0u);
+    EXPECT_GT(landings_of(2, true), 0u) << "two iterations are looked at";
+    landings_of(4, true);
+    const std::uint64_t evictions = (*session)->summary().evictions;
+    EXPECT_EQ(landings_of(6, true) == 0, use == LandingUse::automatic) << "who asked for landing keeps it";
+    EXPECT_GT((*session)->summary().evictions, evictions);
+    EXPECT_GT(landings_of(6, false), 0u);
+    EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
+  }
+}
+
 }  // namespace
 }  // namespace pooch::runtime
