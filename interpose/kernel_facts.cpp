@@ -166,6 +166,8 @@ void KernelFacts::read_signature() {
     const auto effect = effect_of(name_.params[i], output);
     if (effect)
       slots_.push_back({i, 0, *effect});
+    else if (name_.params[i].ends_with("at::native::TensorListAddresses"))
+      by_block_ = Slot{i, 0, output};
     else if (holds_addresses_alone(name_.params[i]))
       for (std::uint32_t at = 0; at + 8 <= layout_[i].bytes; at += 8)
         slots_.push_back({i, at, Effect::read_write});
@@ -195,52 +197,86 @@ void KernelFacts::read_tensor_iterator() {
       result_element_ = element_bytes(template_argument(name_.params[functor], result.argument));
 }
 
-// MultiTensorApply.cuh: addresses[n][max], numel[max], scalars or addresses of steps, block_to_tensor[320], …
-void KernelFacts::read_lists() {
-  constexpr std::uint32_t word = 8, blocks = 320;
-  static constexpr std::uint32_t plain[] = {110, 64, 48, 36, 30}, with_scalars[] = {96, 64, 48, 36, 30};
-  std::string_view type = name_.params[0];
+// MultiTensorApply.cuh. How much there is room for, by the number of lists.
+struct KernelFacts::ListRoom {
+  std::uint32_t plain[5], with_scalars[5];
+  std::uint32_t blocks, number_bytes;
+};
+
+// addresses[n][max], numel[max], scalars or addresses of steps, block_to_tensor[blocks],
+// block_to_chunk[blocks]
+bool KernelFacts::fits_lists(const ListRoom& room) {
+  constexpr std::uint32_t word = 8;
+  const std::string_view type = name_.params[0];
   const bool fused = type.find("FusedOptimizerTensorListMetadata<") != std::string_view::npos;
   const bool scalars = type.find("TensorListScalarListMetadata<") != std::string_view::npos;
   const auto count = number(template_argument(type, scalars ? 1 : 0)).value_or(0);
-  std::uint32_t end = 0;
-  if (count >= 1 && count <= std::size(plain)) {
-    lists_.count = count;
-    lists_.entries = scalars ? with_scalars[count - 1] : plain[count - 1];
-    lists_.block_to_tensor = (count + 1) * lists_.entries * word;
-    if (fused) {
-      lists_.step_addresses = lists_.block_to_tensor;
-      lists_.block_to_tensor += with_scalars[count - 1] * word;
-    } else if (scalars) {
-      lists_.block_to_tensor += element_bytes(template_argument(type, 0)) * lists_.entries;
-    }
-    end = lists_.block_to_tensor + blocks + blocks * 4 + (scalars ? 0 : 4);
+  if (count < 1 || count > std::size(room.plain)) return false;
+  Lists lists;
+  lists.count = count;
+  lists.entries = scalars ? room.with_scalars[count - 1] : room.plain[count - 1];
+  lists.blocks = room.blocks;
+  lists.number_bytes = room.number_bytes;
+  lists.block_to_tensor = (count + 1) * lists.entries * word;
+  if (fused) {
+    lists.step_addresses = lists.block_to_tensor;
+    lists.block_to_tensor += room.with_scalars[count - 1] * word;
+  } else if (scalars) {
+    lists.block_to_tensor += element_bytes(template_argument(type, 0)) * lists.entries;
   }
-  if (end == 0 || (end + word - 1) / word * word != layout_[0].bytes) {
+  const std::uint32_t end = lists.block_to_tensor + room.blocks * (room.number_bytes + 4) + (scalars ? 0 : 4);
+  if ((end + word - 1) / word * word != layout_[0].bytes) return false;
+  lists_ = lists;
+  return true;
+}
+
+void KernelFacts::read_lists() {
+  static constexpr ListRoom rooms[] = {
+      {{110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}, 320, 1},           // parameters of 4 KiB: PyTorch 2.11
+      {{770, 448, 336, 252, 210}, {672, 448, 336, 252, 210}, 2240, 2}  // of 32 KiB: 2.15, built by CUDA 13
+  };
+  if (std::none_of(std::begin(rooms), std::end(rooms),
+                   [&](const ListRoom& room) { return fits_lists(room); })) {
     rule_ = nullptr, form_ = KernelForm::unknown;
     return;
   }
-  for (std::uint32_t i = 1; i < layout_.size(); ++i) scanned_.push_back(i);
-  // Functor<T, depth, arguments, result>, the fused optimisers' aside.
+  read_behind_lists();
+  lists_.result = result_list();
+}
+
+// The functor, which may hold addresses, and what it is called with.
+void KernelFacts::read_behind_lists() {
+  for (std::uint32_t i = 1; i < layout_.size(); ++i)
+    if (const auto effect = effect_of(name_.params[i], rule_->pointers))
+      slots_.push_back({i, 0, *effect});
+    else
+      scanned_.push_back(i);
+}
+
+// Functor<T, depth, arguments, result>, the fused optimisers' aside.
+int KernelFacts::result_list() const {
   static constexpr std::string_view with_result[] = {"UnaryOpFunctor<", "BinaryOp", "PointwiseOpScalar",
                                                      "TernaryOp",       "Zero",     "CopyFunctor<"};
   std::string_view functor = name_.params.size() > 1 ? std::string_view(name_.params[1]) : "";
   if (const auto at = functor.find('<'); at != std::string_view::npos)
     if (const auto from = functor.rfind("::", at); from != std::string_view::npos)
       functor.remove_prefix(from + 2);
+  if (functor.starts_with("LpNormFunctor<") || functor.starts_with("LpMaxFunctor<"))
+    return static_cast<int>(lists_.count);  // ForeachReduceOp.cu: these only read
   if (std::none_of(std::begin(with_result), std::end(with_result),
                    [&](std::string_view known) { return functor.starts_with(known); }))
-    return;
+    return -1;
   const bool copy = functor.starts_with("CopyFunctor<");
-  if (const auto result = number(template_argument(functor, copy ? 4 : 3)); result && *result < count)
-    lists_.result = static_cast<int>(*result);
+  const auto result = number(template_argument(functor, copy ? 4 : 3));
+  return result && *result < lists_.count ? static_cast<int>(*result) : -1;
 }
 
 void KernelFacts::read_fields() {
   const auto structs = kernel_structs();
-  const auto found = std::find_if(structs.begin(), structs.end(),
-                                  [&](const KernelStruct& one) { return one.function == rule_->function; });
-  if (found == structs.end() || layout_.size() != 1 || layout_[0].bytes != found->bytes) {
+  const auto found = std::find_if(structs.begin(), structs.end(), [&](const KernelStruct& one) {
+    return one.function == rule_->function && one.bytes == layout_[0].bytes;
+  });
+  if (found == structs.end() || layout_.size() != 1) {
     rule_ = nullptr, form_ = KernelForm::unknown;
     return;
   }
@@ -305,6 +341,9 @@ bool KernelFacts::find_by_rule(Search& search, std::uint64_t count) const {
     search.add(slot.param, slot.offset, sized ? Effect::overwrite : slot.effect,
                sized ? count * result_element_ : 0);
   }
+  if (by_block_)
+    for (std::uint32_t block = 0; block < search.grid.blocks[0] && block < layout_[by_block_->param].bytes / 8; ++block)
+      search.add(by_block_->param, 8 * block, by_block_->effect);
   for (const std::uint32_t param : scanned_) search.scan(param, 0, rule_->captures_addresses);
   return true;
 }
@@ -363,12 +402,15 @@ bool KernelFacts::find_in_lambda(Search& search) const {
 }
 
 bool KernelFacts::find_in_lists(Search& search) const {
-  constexpr unsigned most_blocks = 320;
   const unsigned blocks = search.grid.blocks[0];
-  if (blocks == 0 || blocks > most_blocks || search.params.at(0).empty()) return false;
+  if (blocks == 0 || blocks > lists_.blocks || search.params.at(0).empty()) return false;
   std::uint32_t used = 0;
-  for (unsigned block = 0; block < blocks; ++block)
-    used = std::max(used, search.params.number<std::uint8_t>(0, lists_.block_to_tensor + block) + 1u);
+  for (unsigned block = 0; block < blocks; ++block) {
+    const std::size_t at = lists_.block_to_tensor + block * lists_.number_bytes;
+    const std::uint32_t tensor = lists_.number_bytes == 1 ? search.params.number<std::uint8_t>(0, at)
+                                                          : search.params.number<std::uint16_t>(0, at);
+    used = std::max(used, tensor + 1);
+  }
   if (used > lists_.entries) return false;
   for (std::uint32_t list = 0; list < lists_.count; ++list) {
     const bool read = lists_.result >= 0 && static_cast<std::uint32_t>(lists_.result) != list;

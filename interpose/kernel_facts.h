@@ -109,18 +109,24 @@ class KernelFacts {
 
  private:
   struct Search;
+  struct ListRoom;
   // Lists of tensors by value (PyTorch's MultiTensorApply.cuh).
   struct Lists {
     std::uint32_t count = 0, entries = 0;  // lists, and places in each
-    std::uint32_t block_to_tensor = 0;     // offset of a byte per block
+    std::uint32_t blocks = 0;              // for how many there is room
+    std::uint32_t block_to_tensor = 0;     // offset of a number per block
+    std::uint32_t number_bytes = 1;        // of such a number
     std::uint32_t step_addresses = 0;      // offset of one more list, of addresses to steps; 0: none
-    int result = -1;                       // the only list that is written; -1: each may be
+    int result = -1;                       // the only list that is written; `count`: none is; -1: each may be
   };
 
   void read_rule();
   void read_signature();
   void read_tensor_iterator();
   void read_lists();
+  bool fits_lists(const ListRoom& room);
+  void read_behind_lists();
+  int result_list() const;
   void read_fields();
   bool find_by_rule(Search& search, std::uint64_t count) const;
   void find_by_code(Search& search) const;
@@ -145,6 +151,7 @@ class KernelFacts {
   };
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> scanned_;  // parameters that no rule understands
+  std::optional<Slot> by_block_;        // an array of addresses, one for each block
   std::uint32_t result_element_ = 0;    // bytes of an element of the first output; 0: not known
   Lists lists_;
   std::uint32_t captured_ = 0;  // offset of a flag in the first parameter: see KernelStruct

@@ -5,7 +5,7 @@ namespace {
 
 using enum KernelForm;
 
-// Files are PyTorch 2.11's, below aten/src/ATen/.
+// Files are PyTorch 2.11's and 2.15's, below aten/src/ATen/.
 constexpr KernelRule rules[] = {
     {"at::native::vectorized_elementwise_kernel", "", tensor_iterator, true,
      "native/cuda/CUDALoops.cuh: launch_vectorized_kernel takes data[0] for the result and the others for "
@@ -36,9 +36,17 @@ constexpr KernelRule rules[] = {
      "as below, and native/cuda/AmpKernels.cu: the lambda captures found_inf_ptr, which it may set, and "
      "inv_scale_ptr",
      true},
+    {"at::native::multi_tensor_apply_kernel", "BinaryOpScalarTensorFunctor<", tensor_list, false,
+     "as below, and native/cuda/ForeachFunctors.cuh: operator() only reads *scalar", false, Effect::read},
+    {"at::native::multi_tensor_apply_kernel", "::Fused", tensor_list, false,
+     "as below, and native/cuda/fused_adam_utils.cuh, FusedSgdKernel.cu, FusedAdagradKernel.cu: operator() "
+     "takes "
+     "lr_ptr, grad_scale_ptr and found_inf_ptr as pointers to const",
+     false, Effect::read},
     {"at::native::multi_tensor_apply_kernel", "", tensor_list, false,
      "native/cuda/MultiTensorApply.cuh: TensorListMetadata and its kin; blocks name the tensors that are in "
-     "use, entries behind those are left over from the stack"},
+     "use, entries behind those are left over from the stack. Pointers that a functor is called with are "
+     "written where they are no const: ForeachReduceOp.cu"},
     {"at::native::CatArrayBatchedCopy*", "", concatenation, true,
      "native/cuda/Shape.cu: block y copies from input[y] of CatArrInputTensorMetadata, to const, into its "
      "part "
@@ -115,8 +123,10 @@ constexpr KernelField attention_backward[] = {
 };
 
 constexpr KernelStruct structs[] = {
-    {"fmha_cutlassF_*", 272, 248, attention_forward},
-    {"fmha_cutlassB_*", 464, 248, attention_backward},
+    {"fmha_cutlassF_*", 272, 248, attention_forward},   // PyTorch 2.11
+    {"fmha_cutlassB_*", 464, 248, attention_backward},  // likewise
+    {"fmha_cutlassF_*", 280, 256, attention_forward},   // 2.15, with q_heads_per_kv behind the addresses
+    {"fmha_cutlassB_*", 480, 256, attention_backward},  // likewise
 };
 
 constexpr KernelKind kinds[] = {

@@ -31,7 +31,8 @@ struct KernelRule {
   KernelForm form;
   bool fills_outputs;  // outputs are written and not read; otherwise they may be both
   std::string_view evidence;
-  bool captures_addresses = false;  // what else is an address is one: the functor's, read and written
+  bool captures_addresses = false;       // what else is an address is one: the functor's, read and written
+  Effect pointers = Effect::read_write;  // what a functor on lists is called with, where it is no const
 };
 
 // An address in a kernel's only parameter.
@@ -40,7 +41,8 @@ struct KernelField {
   Effect effect;
 };
 
-// The struct that all kernels of a rule get by value. What is in none of the fields is no address.
+// The struct that the kernels of a rule get by value; versions are told by size. What is in none of the
+// fields is no address.
 struct KernelStruct {
   std::string_view function;  // the rule's
   std::uint32_t bytes;

@@ -73,10 +73,9 @@ std::map<std::uint32_t, LaunchWord> words_by_rule(const KernelFacts& facts, cons
   }
   const auto layout = layout_of(kernel);
   const LaunchParams params(buffer.data(), buffer.size(), layout);
-  const unsigned grid[3] = {1, 1, 1};
   std::vector<LaunchWord> words;
   (void)facts.find_words(
-      params, grid,
+      params, pooch::LaunchGrid(),
       [](std::uint64_t address) {
         return address >= first_address ? pooch::interpose::Memory{address, allocation_bytes}
                                         : pooch::interpose::Memory{};
@@ -85,7 +84,7 @@ std::map<std::uint32_t, LaunchWord> words_by_rule(const KernelFacts& facts, cons
   std::map<std::uint32_t, LaunchWord> found;
   bool understood = false;
   for (const LaunchWord& word : words) {
-    understood = understood || word.by_rule;
+    understood = understood || word.known;
     found.emplace(static_cast<std::uint32_t>(layout[word.param].offset) + word.offset, word);
   }
   return understood ? found : std::map<std::uint32_t, LaunchWord>();
