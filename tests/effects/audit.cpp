@@ -1,7 +1,7 @@
 // Holds the rules for kernels by name (interpose/spec/kernels.cpp) against the kernels' own code.
 //
 // usage: audit NVDISASM FILE ARCHITECTURE KERNELS_PER_RULE SEED [PART]
-// PART: of the names of kernels, as their source has them; others are left out.
+// KERNELS_PER_RULE: 0 for all. PART: of the names of kernels, as their source has them; others are left out.
 //
 // Each kernel of the sample is analysed, and a launch is made up in which every word of the parameters is the
 // address of an allocation of its own. A rule contradicts the code where it understands that launch and says
@@ -11,17 +11,19 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
+#include <mutex>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "interpose/kernel_facts.h"
-#include "tools/effects/analysis.h"
-#include "tools/effects/disassembler.h"
 #include "tools/effects/images.h"
 #include "tools/effects/json.h"
+#include "tools/effects/survey.h"
 
 namespace {
 
@@ -37,9 +39,12 @@ constexpr std::uint64_t first_address = std::uint64_t{1} << 40, allocation_bytes
 
 // What the code touches only where a flag among the parameters says that a graph is captured, by rule: LDC.U8
 // of the flag guards each access. The rules are for launches without the flag alone (KernelStruct::captured).
-const std::map<std::string, std::set<std::uint32_t>, std::less<>> only_when_captured = {
-    {"fmha_cutlassF_*", {224, 232, 256, 264}},
-    {"fmha_cutlassB_*", {224, 232}},
+// By rule and by the struct's size, which tells PyTorch's version.
+const std::map<std::pair<std::string, std::uint32_t>, std::set<std::uint32_t>> only_when_captured = {
+    {{"fmha_cutlassF_*", 272}, {224, 232, 256, 264}},
+    {{"fmha_cutlassB_*", 464}, {224, 232}},
+    {{"fmha_cutlassF_*", 280}, {232, 240, 264, 272}},
+    {{"fmha_cutlassB_*", 480}, {232, 240}},
 };
 
 struct Place {
@@ -122,6 +127,7 @@ class Audit {
   }
 
   int finish() const {
+    for (const auto& [why, times] : reasons_) fmt::print("{:>5} {}\n", times, why);
     fmt::print(
         "\n| rule | kernels | analysed | foreseen | strictly | hidden | unknown | held | contradictions | "
         "filled, maybe loaded |\n");
@@ -134,7 +140,6 @@ class Audit {
         all.*member += row.*member;
     }
     print("all", all);
-    for (const auto& [why, times] : reasons_) fmt::print("{:>5} {}\n", times, why);
     return all.contradictions == 0 ? 0 : 1;
   }
 
@@ -148,7 +153,7 @@ class Audit {
   // A table's words are those from where it begins; its rule names the first.
   void hold(Row& row, const Kernel& kernel, const std::map<std::uint32_t, LaunchWord>& words,
             std::uint32_t offset, Effect effect, bool table) {
-    const auto guarded = only_when_captured.find(rule_of(kernel));
+    const auto guarded = only_when_captured.find({rule_of(kernel), kernel.params[0].bytes});
     if (guarded != only_when_captured.end() && guarded->second.contains(offset)) return;
     const auto found = words.find(offset);
     const bool writes = (effect & (stores | updates)) != 0, reads = (effect & (loads | updates)) != 0;
@@ -183,6 +188,7 @@ class Audit {
 // Some of each rule, by image.
 std::map<std::size_t, std::set<std::size_t>> draw(std::map<std::string, std::vector<Place>>& places,
                                                   std::size_t each, std::uint64_t seed) {
+  if (each == 0) each = std::numeric_limits<std::size_t>::max();
   std::map<std::size_t, std::set<std::size_t>> drawn;
   std::mt19937_64 random(seed);
   for (auto& [rule, all] : places)
@@ -191,6 +197,32 @@ std::map<std::size_t, std::set<std::size_t>> draw(std::map<std::string, std::vec
       drawn[all[i].image].insert(all[i].kernel);
     }
   return drawn;
+}
+
+// Two images at once.
+void look_at(const ImageFile& file, const std::map<std::size_t, std::set<std::size_t>>& drawn,
+             const char* disassembler, Audit& audit) {
+  std::mutex mutex;
+  auto next = drawn.begin();
+  const auto work = [&] {
+    for (;;) {
+      std::unique_lock lock(mutex);
+      if (next == drawn.end()) return;
+      const auto& [image, numbers] = *next++;
+      lock.unlock();
+      const std::string cubin = file.images()[image].cubin();
+      const auto kernels = kernels_of(cubin);
+      std::vector<Kernel> some;
+      for (const std::size_t number : numbers) some.push_back(kernels[number]);
+      analyse_kernels(cubin, some, disassembler, [&](const KernelEffects& effects) {
+        const std::lock_guard one(mutex);
+        audit.take(effects);
+      });
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
 }
 
 }  // namespace
@@ -218,20 +250,7 @@ int main(int count, char** arguments) {
       places[rule].push_back({image, i});
     }
   }
-  for (const auto& [image, numbers] :
-       draw(places, std::strtoul(arguments[4], nullptr, 10), std::strtoull(arguments[5], nullptr, 10))) {
-    const std::string cubin = file->images()[image].cubin();
-    const auto kernels = kernels_of(cubin);
-    std::vector<std::uint32_t> symbols;
-    for (const std::size_t number : numbers) symbols.push_back(kernels[number].symbol);
-    const auto codes = disassemble(arguments[1], cubin, symbols);
-    if (!codes) {
-      fmt::print(stderr, "audit: {}\n", codes.error().message);
-      return 2;
-    }
-    for (const std::size_t number : numbers)
-      for (const Code& code : *codes)
-        if (code.name == kernels[number].name) audit.take(analyse(kernels[number], code));
-  }
+  const std::size_t each = std::strtoul(arguments[4], nullptr, 10);
+  look_at(*file, draw(places, each, std::strtoull(arguments[5], nullptr, 10)), arguments[1], audit);
   return audit.finish();
 }

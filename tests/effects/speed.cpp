@@ -1,0 +1,90 @@
+// How long it takes to know what a kernel touches, one kernel at a time.
+//
+// usage: speed NVDISASM FILE ARCHITECTURE NAMES
+// NAMES: a file with the kernels' mangled names, one in a line; those that FILE does not have are left out.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tools/effects/analysis.h"
+#include "tools/effects/disassembler.h"
+#include "tools/effects/images.h"
+
+namespace {
+
+using namespace pooch::effects;
+
+double milliseconds() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void print(const char* what, std::vector<double> times) {
+  if (times.empty()) return;
+  std::sort(times.begin(), times.end());
+  double sum = 0;
+  for (const double time : times) sum += time;
+  fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} | {:.0f} |\n", what, times[times.size() / 2],
+             times[times.size() * 9 / 10], times.back(), sum);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 5) {
+    fmt::print(stderr, "usage: speed NVDISASM FILE ARCHITECTURE NAMES\n");
+    return 2;
+  }
+  const auto architecture = std::strtoul(arguments[3], nullptr, 10);
+  std::set<std::string> names;
+  std::ifstream in(arguments[4]);
+  for (std::string name; std::getline(in, name);) names.insert(name);
+  double begin = milliseconds();
+  const auto file = ImageFile::open(arguments[2]);
+  if (!file) {
+    fmt::print(stderr, "speed: {}: {}\n", arguments[2], file.error().message);
+    return 2;
+  }
+  const double opened = milliseconds() - begin;
+  std::vector<double> unpacked, read, disassembled, analysed, whole;
+  std::size_t instructions = 0;
+  for (const Image& image : file->images()) {
+    if (image.architecture != architecture) continue;
+    begin = milliseconds();
+    const std::string cubin = image.cubin();
+    const double unpacking = milliseconds() - begin;
+    begin = milliseconds();
+    const auto kernels = kernels_of(cubin);
+    const double reading = milliseconds() - begin;
+    for (const Kernel& kernel : kernels) {
+      if (!names.contains(kernel.name)) continue;
+      begin = milliseconds();
+      const auto codes = disassemble(arguments[1], cubin, {kernel.symbol});
+      const double disassembling = milliseconds() - begin;
+      if (!codes || codes->empty()) continue;
+      begin = milliseconds();
+      instructions += analyse(kernel, codes->front()).instructions;
+      const double analysing = milliseconds() - begin;
+      unpacked.push_back(unpacking);
+      read.push_back(reading);
+      disassembled.push_back(disassembling);
+      analysed.push_back(analysing);
+      whole.push_back(unpacking + reading + disassembling + analysing);
+    }
+  }
+  fmt::print("opening the file: {:.1f} ms; {} kernels with {} instructions\n\n", opened, whole.size(),
+             instructions);
+  fmt::print("| ms | median | 90th percentile | most | sum |\n| --- | --- | --- | --- | --- |\n");
+  print("unpacking", unpacked);
+  print("reading its kernels", read);
+  print("disassembling", disassembled);
+  print("analysing", analysed);
+  print("all", whole);
+  return 0;
+}
