@@ -1,4 +1,4 @@
-// How long it takes to know what a kernel touches, one kernel at a time.
+// How long it takes to know what a kernel touches, one kernel at a time; and which are not foreseen.
 //
 // usage: speed NVDISASM FILE ARCHITECTURE NAMES
 // NAMES: a file with the kernels' mangled names, one in a line; those that FILE does not have are left out.
@@ -15,6 +15,7 @@
 #include "tools/effects/analysis.h"
 #include "tools/effects/disassembler.h"
 #include "tools/effects/images.h"
+#include "tools/effects/json.h"
 
 namespace {
 
@@ -32,6 +33,13 @@ void print(const char* what, std::vector<double> times) {
   for (const double time : times) sum += time;
   fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} | {:.0f} |\n", what, times[times.size() / 2],
              times[times.size() * 9 / 10], times.back(), sum);
+}
+
+void print_reason(const KernelEffects& effects) {
+  if (effects.verdict == Verdict::foreseen) return;
+  const Reason& why = effects.unknown.empty() ? effects.hidden.front() : effects.unknown.front();
+  fmt::print("{}: {}: {}: {}\n", name_of(effects.verdict), demangled(effects.kernel.name).substr(0, 160),
+             why.why, why.instruction);
 }
 
 }  // namespace
@@ -69,8 +77,11 @@ int main(int count, char** arguments) {
       const double disassembling = milliseconds() - begin;
       if (!codes || codes->empty()) continue;
       begin = milliseconds();
-      instructions += analyse(kernel, codes->front()).instructions;
+      const KernelEffects effects = analyse(kernel, codes->front());
       const double analysing = milliseconds() - begin;
+      print_reason(effects);
+      names.erase(kernel.name);
+      instructions += effects.instructions;
       unpacked.push_back(unpacking);
       read.push_back(reading);
       disassembled.push_back(disassembling);
@@ -78,6 +89,7 @@ int main(int count, char** arguments) {
       whole.push_back(unpacking + reading + disassembling + analysing);
     }
   }
+  for (const std::string& name : names) fmt::print("not there: {}\n", name);
   fmt::print("opening the file: {:.1f} ms; {} kernels with {} instructions\n\n", opened, whole.size(),
              instructions);
   fmt::print("| ms | median | 90th percentile | most | sum |\n| --- | --- | --- | --- | --- |\n");

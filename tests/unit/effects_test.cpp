@@ -298,6 +298,21 @@ TEST(Effects, ConstantsThatAreOnlyComparedAreRead) {
   EXPECT_FALSE(found.all_constants);
 }
 
+TEST(Effects, ConversionsWriteAsManyRegistersAsTheirResultHas) {
+  for (const char* const conversion : {"F2F.F32.F64 R3, R6", "F2I.F64.TRUNC R3, R6", "I2F.S64 R3, R6"}) {
+    const auto found =
+        effects_of({"LDC.64 R4, c[0x0][0x210]", conversion, "STG.E desc[UR4][R4.64], R3", "EXIT"});
+    EXPECT_EQ(found.verdict, Verdict::foreseen) << conversion;
+    EXPECT_EQ(words(found), "0 store") << conversion;
+  }
+  for (const char* const conversion :
+       {"F2F.F64.F32 R3, R6", "F2I.S64.F64.TRUNC R3, R6", "I2F.F64.U32 R3, R6"})
+    EXPECT_EQ(
+        effects_of({"LDC.64 R4, c[0x0][0x210]", conversion, "STG.E desc[UR4][R4.64], R3", "EXIT"}).verdict,
+        Verdict::unknown)
+        << conversion;
+}
+
 TEST(Effects, TheStackKeepsAddresses) {
   const auto found =
       effects_of({"LDC R1, c[0x0][0x28]", "VIADD R1, R1, 0xfffffff0", "LDC.64 R2, c[0x0][0x210]",

@@ -116,8 +116,19 @@ unsigned tensor_memory_registers(const Instruction& one) {
   return count;
 }
 
+// A conversion's modifiers name the result's type before the source's; integers of 32 bits are not named.
+unsigned converted_registers(const Instruction& one) {
+  if (one.name == "F2I") return one.has("S64") || one.has("U64") ? 2 : 1;
+  if (one.name == "I2F") return one.has("F64") ? 2 : 1;
+  for (const std::string& modifier : one.modifiers)
+    if (modifier == "F16" || modifier == "BF16" || modifier == "F32" || modifier == "F64")
+      return modifier == "F64" ? 2 : 1;
+  return 2;
+}
+
 unsigned data_registers(const Instruction& one) {
   const std::string& name = one.name;
+  if (name == "F2F" || name == "F2I" || name == "I2F") return converted_registers(one);
   if (name.ends_with("GMMA")) return matrix_registers(one);
   if (name.ends_with("MMA")) return 4;
   if (name == "DADD" || name == "DMUL" || name == "DFMA" || name == "LEPC" || name == "GETLMEMBASE" ||
