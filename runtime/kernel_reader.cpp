@@ -174,7 +174,7 @@ void KernelReader::take(const std::string& packet, std::vector<Answer>& answers)
   if (code)
     answers.push_back({ticket, std::move(*code)});
   else
-    answers.push_back({ticket, Error{ErrorCode::not_supported, error}});
+    answers.push_back({ticket, Error{ErrorCode::invalid_argument, error}});
 }
 
 // The process died at its work: of what it was asked, the first is to blame.

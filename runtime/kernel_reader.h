@@ -38,8 +38,8 @@ class KernelReader {
     std::uint32_t architecture = 0;  // the device's: 90 for compute capability 9.0
   };
   struct Answer {
-    std::uint64_t ticket;  // what ask() returned
-    Result<KernelCode> code;
+    std::uint64_t ticket;     // what ask() returned
+    Result<KernelCode> code;  // error not_supported: no kernel's code can be read, and a line has said so
   };
 
   // `packages`: a folder of Python's packages, where Triton may have a disassembler; empty: none.

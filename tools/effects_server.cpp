@@ -125,14 +125,15 @@ class Server {
   }
 
   int run() {
-    if (!disassembler_) {
-      answer({{"error", fmt::format("nvdisasm is nowhere: {}", effects::disassembler_cure)}});
-      return exit_failed;
-    }
+    // Who asks closes first: what was said last would be lost behind a question that nobody has read.
     std::string packet;
     for (OpenFile code; receive(packet, code);) {
       const auto asked = read_question(packet);
-      if (!asked) return answer({{"error", asked.error().message}}), exit_failed;
+      if (!asked || !disassembler_) {
+        answer({{"error", asked ? fmt::format("nvdisasm is nowhere: {}", effects::disassembler_cure)
+                                : asked.error().message}});
+        continue;
+      }
       const auto kernel = look_at(*asked, code);
       if (kernel)
         answer({{"ticket", asked->ticket}, {"kernel", *kernel}});

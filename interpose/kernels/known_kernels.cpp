@@ -162,7 +162,8 @@ void note_answers(std::vector<runtime::KernelReader::Answer> answers) {
       state.answered.emplace_back(ticket, std::move(*code));
       continue;
     }
-    log::info("machine code of {}: {}", open->second.second->name(), code.error().message);
+    if (code.error().code != ErrorCode::not_supported)
+      log::info("machine code of {}: {}", open->second.second->name(), code.error().message);
     state.open.erase(open);
   }
 }

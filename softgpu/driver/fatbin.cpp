@@ -116,9 +116,10 @@ std::unique_ptr<FatBinary> FatBinary::open(const void* code, int capability, std
   opened->capability_ = capability;
   const auto magic = read<std::uint32_t>(at);
   if (magic == elf_magic) {
-    // Its length is in its own head, which cubin_kernels checks.
-    opened->entries_.push_back(
-        {false, static_cast<std::uint32_t>(capability), 0, at, std::min(largest_entry, available), 0});
+    // Its length is in its own head, which cubin_kernels checks. It is read at once: programs load it from
+    // memory that they use again.
+    opened->kernels_ = cubin_kernels(at, std::min(largest_entry, available));
+    opened->read_ = true;
     return opened;
   }
   if (magic == wrapper_magic) at = read<Wrapper>(at).container;

@@ -57,8 +57,9 @@ class FatBinary {
   static bool recognises(const void* code);
   // The last two: they hold no addresses, so files may have them.
   static bool recognises_file(const void* code);
-  // `code`, which must outlive the result. Nothing is read but the heads of the entries; nullptr where they
-  // make no sense. `capability`: the device's, 90 for 9.0. `available`: how long it is, where that is known.
+  // `code`, which must outlive the result where it is no cubin. Nothing else is read but the heads of the
+  // entries; nullptr where they make no sense. `capability`: the device's, 90 for 9.0. `available`: how long
+  // it is, where that is known.
   static std::unique_ptr<FatBinary> open(const void* code, int capability,
                                          std::uint64_t available = std::numeric_limits<std::uint64_t>::max());
 

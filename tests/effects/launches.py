@@ -30,10 +30,10 @@ class Launches(unittest.TestCase):
         cls.folder.cleanup()
 
     def launched(self, what, iterations=20, milliseconds=0, disassembler=NVDISASM, **settings):
-        tools = tempfile.TemporaryDirectory(dir=self.folder.name)
+        tools = tempfile.mkdtemp(dir=self.folder.name)
         if disassembler:
-            os.symlink(disassembler, pathlib.Path(tools.name) / "nvdisasm")
-        path = tools.name + ":/usr/bin:/bin"
+            os.symlink(disassembler, pathlib.Path(tools) / "nvdisasm")
+        path = tools + ":/usr/bin:/bin"
         done = run(DEVICE, [PROGRAM, self.cubin, what, iterations, milliseconds], "--memory", "24MiB",
                    env={"PATH": path, "POOCH_LOG": "info", "POOCH_WAIT_FOR_PLANS": "1", **settings})
         self.assertEqual(done.status, 0, done.err)
@@ -70,7 +70,7 @@ class Launches(unittest.TestCase):
         done = self.launched("scale", disassembler=None)
         [kernel] = done.summary["unforeseen_kernels"]
         self.assertEqual((kernel["name"], kernel["launches"], kernel["why"]), ("scale", 20 * BUFFERS, ""))
-        self.assertEqual(done.err.count("nvdisasm is nowhere"), 1)
+        self.assertEqual(done.err.count("nvdisasm is nowhere"), 1, done.err)
 
     def test_what_was_read_once_is_in_the_cache(self):
         with tempfile.TemporaryDirectory() as cache:
@@ -78,7 +78,7 @@ class Launches(unittest.TestCase):
             self.assertEqual(len(list(pathlib.Path(cache).glob("kernel-*.json"))), 1)
             summary = self.launched("scale", disassembler="/bin/false", POOCH_CACHE=cache).summary
             self.assertEqual(summary["unforeseen_ops"], 0)
-            summary = self.launched("lists", disassembler="/bin/false", POOCH_CACHE=cache).summary
+            summary = self.launched("gather", disassembler="/bin/false", POOCH_CACHE=cache).summary
             self.assertEqual(summary["unforeseen_ops"], 20 * BUFFERS, "this one was not")
 
     def test_no_launch_waits_and_landing_ends_once_all_is_known(self):
