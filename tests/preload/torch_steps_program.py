@@ -25,7 +25,7 @@ def options():
     parser.add_argument("--amp", action="store_true", help="bfloat16")
     parser.add_argument("--attention", choices=ATTENTION)
     parser.add_argument("--compile", action="store_true")
-    for name, default in {"layers": 6, "width": 512, "heads": 8, "sequence": 512, "batch": 16, "vocabulary": 4096,
+    for name, default in {"layers": 12, "width": 768, "heads": 12, "sequence": 1024, "batch": 16, "vocabulary": 8192,
                           "iterations": 12}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     return parser.parse_args()
