@@ -92,6 +92,9 @@ TEST(SoftgpuPytorchSort, WhatDiffersFromTheOneBeforeIsWrittenAsFarAsThereIsRoom)
   const std::uint64_t scalars = sweep.scalars();
   sweep.put(6, 0, 'y');  // a class without members
   EXPECT_EQ(sweep.scalars(), scalars);
+  Kernel longer = sweep;  // 2.15 counts values in 64 bits
+  longer.params[1].resize(8);
+  EXPECT_EQ(longer.touches(), sweep.touches());
 }
 
 TEST(SoftgpuPytorchSort, OfSegmentsTheLastBlockIsSureOfOne) {

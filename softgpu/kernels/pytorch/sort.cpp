@@ -124,14 +124,16 @@ bool scan(const KernelLaunch& launch, Footprint& out) {
 
 // <policy, keys, values, keys out, values out, number*, state, equality, offset, …>(keys, value of the first,
 // keys out, values out, how many were chosen, state, equality, items, tiles, memory in place of shared
-// memory). Values are counted from the first on. How many results there are is known on the device alone;
-// behind them is room for as many as there are items, and whoever reads on there reads what nobody means. So
-// all of it counts as written: it is alike in all runs then.
+// memory). Values are counted from the first on, in 32 or 64 bits. How many results there are is known on the
+// device alone; behind them is room for as many as there are items, and whoever reads on there reads what
+// nobody means. So all of it counts as written: it is alike in all runs then.
 bool unique_keys(const KernelLaunch& launch, Footprint& out) {
   const auto given = template_arguments(launch.name);
   if (given.size() != 10 || template_name(given[2]).find("::counting_iterator") == std::string_view::npos ||
-      given[7] != "cuda::std::__4::equal_to<void>" ||
-      !sizes_are(launch, {pointer, 4, pointer, pointer, pointer, pointer, 1, 8, 4, pointer}))
+      given[7] != "cuda::std::__4::equal_to<void>" || launch.param_count < 2 ||
+      (launch.param_sizes[1] != 4 && launch.param_sizes[1] != 8) ||
+      !sizes_are(launch,
+                 {pointer, launch.param_sizes[1], pointer, pointer, pointer, pointer, 1, 8, 4, pointer}))
     return false;
   const std::uint64_t key = bytes_behind(given[1]), key_out = bytes_behind(given[3]);
   const std::uint64_t value_out = bytes_behind(given[4]), chosen = bytes_behind(given[5]);
