@@ -1,6 +1,7 @@
 """A small GPT, trained on random tokens.
 
-usage: gpt.py [--layers N] [--width N] [--heads N] [--sequence N] [--batch N] [--iterations N] [--optimizer NAME] [--amp]
+usage: gpt.py [--layers N] [--width N] [--heads N] [--sequence N] [--batch N] [--vocabulary N] [--iterations N]
+              [--optimizer NAME] [--clip] [--attention NAME] [--amp | --half] [--compile]
 """
 
 import argparse
@@ -8,7 +9,7 @@ import contextlib
 
 import torch
 from torch import nn
-from torch.nn import functional
+from torch.nn import attention, functional
 
 
 class Block(nn.Module):
@@ -43,30 +44,59 @@ class GPT(nn.Module):
         return self.head(self.norm(self.blocks(self.token(tokens) + self.position(places))))
 
 
+OPTIMIZERS = {
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=3e-4),
+    "adamw-plain": lambda parameters: torch.optim.AdamW(parameters, lr=3e-4, foreach=False),
+    "adamw-fused": lambda parameters: torch.optim.AdamW(parameters, lr=3e-4, fused=True),
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=3e-4),
+}
+ATTENTION = {
+    "flash": attention.SDPBackend.FLASH_ATTENTION,
+    "efficient": attention.SDPBackend.EFFICIENT_ATTENTION,
+    "cudnn": attention.SDPBackend.CUDNN_ATTENTION,
+    "math": attention.SDPBackend.MATH,
+}
+
+
 def options():
     parser = argparse.ArgumentParser(description="Trains a small GPT on random tokens.")
     for name, default in {"layers": 12, "width": 768, "heads": 12, "sequence": 1024, "batch": 8, "iterations": 10}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--vocabulary", type=int, default=50304)
-    parser.add_argument("--optimizer", choices=["adamw", "sgd"], default="adamw")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw")
+    parser.add_argument("--clip", action="store_true", help="limit the gradients' norm")
+    parser.add_argument("--attention", choices=ATTENTION, help="whose attention (PyTorch's choice)")
     parser.add_argument("--amp", action="store_true", help="compute in bfloat16")
+    parser.add_argument("--half", action="store_true", help="compute in float16, with a scaled loss")
+    parser.add_argument("--compile", action="store_true", help="let torch.compile make the kernels")
     return parser.parse_args()
+
+
+def precision(o):
+    if o.amp or o.half:
+        return torch.autocast("cuda", torch.float16 if o.half else torch.bfloat16)
+    return contextlib.nullcontext()
 
 
 def main():
     o = options()
     torch.manual_seed(0)
     model = GPT(o.layers, o.width, o.heads, o.sequence, o.vocabulary).cuda()
-    kinds = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
-    optimizer = kinds[o.optimizer](model.parameters(), lr=3e-4)
+    optimizer = OPTIMIZERS[o.optimizer](model.parameters())
+    scaler = torch.amp.GradScaler("cuda", enabled=o.half)
+    compute = torch.compile(model) if o.compile else model
     for i in range(o.iterations):
         tokens = torch.randint(o.vocabulary, (o.batch, o.sequence + 1)).cuda()
-        with torch.autocast("cuda", torch.bfloat16) if o.amp else contextlib.nullcontext():
-            logits = model(tokens[:, :-1])
+        with precision(o), attention.sdpa_kernel(ATTENTION[o.attention]) if o.attention else contextlib.nullcontext():
+            logits = compute(tokens[:, :-1])
             loss = functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        scaler.scale(loss).backward()
+        if o.clip:
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
         print(f"iteration {i}: loss {loss.item():.9g}", flush=True)
 
 

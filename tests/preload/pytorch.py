@@ -1,8 +1,8 @@
 """PyTorch's public wheel on the software GPU, without pooch and under it: nothing in the programs knows of either.
 
-usage: pytorch.py BUILD_FOLDER SOURCE_ROOT PYTHON
+usage: pytorch.py BUILD_FOLDER SOURCE_ROOT PYTHON [TEST...]
 
-PYTHON has torch and torchvision for CUDA 13. Timing mode: what tensors hold is not computed, and the device checks that
+Without the name of a test all are run. PYTHON has torch and torchvision for CUDA 13. Timing mode: what tensors hold is not computed, and the device checks that
 every operand is there and that nothing races.
 """
 import pathlib
@@ -277,4 +277,4 @@ class PyTorch(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + [f"PyTorch.{name}" for name in sys.argv[4:]])

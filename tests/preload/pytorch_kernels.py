@@ -1,0 +1,83 @@
+"""Kernels of PyTorch's that not every program launches, and those that torch.compile makes, on the software GPU.
+
+usage: pytorch_kernels.py BUILD_FOLDER SOURCE_ROOT PYTHON
+
+PYTHON has torch and torchvision for CUDA 13, and Triton. The device knows what each of PyTorch's own kernels touches, so
+that what a program prints tells where its content came from. Nobody knows it of those that Triton makes.
+"""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+from runs import run
+
+SOURCE, PYTHON = pathlib.Path(sys.argv[2]), sys.argv[3]
+DEVICE = "soft:h200:timing"
+GPT = ("gpt.py", "--layers", 2, "--width", 256, "--heads", 4, "--sequence", 256, "--vocabulary", 1024, "--batch", 4,
+       "--iterations", 3)
+
+# Without a mask cuDNN's frontend makes one operation of it, else several.
+CUDNN_ATTENTION = """
+import torch
+from torch.nn import attention, functional
+for length in (7, 100, 129, 256):
+    q, k, v = (torch.randn(2, 4, length, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    bias = torch.zeros(2, 1, length, length, device="cuda", dtype=torch.bfloat16)
+    with attention.sdpa_kernel(attention.SDPBackend.CUDNN_ATTENTION):
+        for how in ({}, {"is_causal": True}, {"attn_mask": bias}):
+            functional.scaled_dot_product_attention(q, k, v, **how).sum().backward()
+            print(length, q.grad.shape)
+"""
+
+
+class Kernels(unittest.TestCase):
+    def program(self, *options, pooch=("--no-pooch",), env=None):
+        done = run(DEVICE, [PYTHON, SOURCE / "examples/pytorch" / options[0], *options[1:]], *pooch, env=env, timeout=600)
+        self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
+        self.assertNotIn("not there", done.err)
+        return done
+
+    def known(self, *options):
+        done = self.program(*options)
+        self.assertEqual(done.device["tokens"]["unknown"], {})
+        self.assertNotIn("nan", done.out)
+        return done
+
+    def test_optimizers_of_every_kind_are_known(self):
+        for options in (("adamw", "--clip"), ("adamw", "--half"), ("adamw-plain", "--half", "--clip"), ("adamw-fused",),
+                        ("adamw-fused", "--half", "--clip"), ("sgd", "--clip")):
+            with self.subTest(options):
+                done, again = (self.known(*GPT, "--optimizer", *options) for _ in range(2))
+                self.assertEqual(done.out, again.out)
+
+    def test_attention_of_every_kind_is_known(self):
+        for attention in ("efficient", "flash", "cudnn"):
+            with self.subTest(attention):
+                precision = () if attention == "efficient" else ("--amp",)
+                done, again = (self.known(*GPT, "--attention", attention, *precision) for _ in range(2))
+                self.assertEqual(done.out, again.out)
+
+    def test_cudnn_has_attention_of_every_form_for_sequences_of_any_length(self):
+        done = run(DEVICE, [PYTHON, "-c", CUDNN_ATTENTION], "--no-pooch")
+        self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
+        self.assertEqual(len(done.out.splitlines()), 12)
+
+    def compiled(self, *options):
+        with tempfile.TemporaryDirectory() as cache:
+            env = {"TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": f"{cache}/triton"}
+            return self.program(*options, "--compile", env=env)
+
+    def test_a_compiled_gpt_trains(self):
+        done = self.compiled(*GPT)
+        self.assertEqual(len(done.out.splitlines()), 3)
+        self.assertTrue(any(name.startswith("triton_") for name in done.device["tokens"]["unknown"]))
+
+    def test_a_compiled_resnet50_trains(self):
+        done = self.compiled("resnet50.py", "--batch", 8, "--iterations", 2)
+        self.assertEqual(len(done.out.splitlines()), 2)
+        self.assertTrue(any(name.startswith("triton_") for name in done.device["tokens"]["unknown"]))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
