@@ -23,6 +23,8 @@ constexpr KernelRule rules[] = {
      "of "
      "the lambda does not tell how many addresses come before it"},
     {"at::native::elementwise_kernel", "_flatten_indices_impl", unknown, false, "as above"},
+    {"at::native::elementwise_kernel", "_validate_compressed_sparse_indices_kernel", unknown, false,
+     "as above"},
     {"at::native::elementwise_kernel", "gpu_kernel_impl", offset_lambda, true,
      "native/cuda/CUDALoops.cuh, gpu_kernel_impl and gpu_kernel_impl_nocast: the lambda captures "
      "offset_calc, "

@@ -181,6 +181,19 @@ TEST(Kernels, ALambdaWhoseFunctorIsLargeTellsNotWhereItsAddressesAre) {
   EXPECT_EQ(launch.facts.rule(), nullptr);
   EXPECT_EQ(launch.words(), (Words{"1+504 read_write a 0?", "1+608 read_write b 0?", "1+616 read_write b 0?",
                                    "1+624 read_write c 0?"}));
+
+  Example indices(
+      "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastIZZZNS0_67_GLOBAL__N__"
+      "48fec485_34_ValidateCompressedIndicesKernel_cu_33a4b88b42_validate_compressed_sparse_indices_"
+      "kernelILNS3_"
+      "8CDimNameE0ENS3_18CUDAKernelLauncherENS3_14EmptyVecKernelENS3_8DummyVecELm8EEEvRKNS_6TensorESB_"
+      "lllENKUlvE1_"
+      "clEvENKUlvE0_clEvEUllllllE_EEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_",
+      {{0, 4}, {8, 1136}});
+  indices.set(1, 904, a);                                               // the output
+  for (std::size_t i = 0; i < 7; ++i) indices.set(1, 1008 + 8 * i, b);  // strides that the functor has
+  EXPECT_EQ(indices.facts.rule(), nullptr);
+  EXPECT_EQ(indices.words()[0], "1+904 read_write a 0?");
 }
 
 TEST(Kernels, AReductionReadsItsSourceAndMayAddToItsOutput) {
