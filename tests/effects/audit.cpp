@@ -6,7 +6,8 @@
 // Each kernel of the sample is analysed, and a launch is made up in which every word of the parameters is the
 // address of an allocation of its own. A rule contradicts the code where it understands that launch and says
 // that a word is only read, or no address, and the code stores there; or that it is no address, and the code
-// loads. The exit code is 1 where one does.
+// loads. The exit code is 1 where one does, or where less than nine in ten of the kernels that have a rule
+// are foreseen: what is not says nothing of its rule.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -47,6 +48,8 @@ const std::map<std::pair<std::string, std::uint32_t>, std::set<std::uint32_t>> o
     {{"fmha_cutlassB_*", 480}, {232, 240}},
 };
 
+constexpr const char* no_rule = "(none)";
+
 struct Place {
   std::size_t image, kernel;
 };
@@ -66,7 +69,7 @@ std::vector<ParamLayout> layout_of(const Kernel& kernel) {
 
 std::string rule_of(const Kernel& kernel) {
   const KernelFacts facts(kernel.name.c_str(), layout_of(kernel));
-  return facts.rule() != nullptr ? std::string(facts.rule()->function) : "(none)";
+  return facts.rule() != nullptr ? std::string(facts.rule()->function) : no_rule;
 }
 
 // What the rule says of a launch all of whose words are addresses; nothing where it does not understand it.
@@ -140,7 +143,10 @@ class Audit {
         all.*member += row.*member;
     }
     print("all", all);
-    return all.contradictions == 0 ? 0 : 1;
+    std::size_t seen = 0, foreseen = 0;
+    for (const auto& [name, row] : rows_)
+      if (name != no_rule) seen += row.seen, foreseen += row.foreseen;
+    return all.contradictions == 0 && 10 * foreseen >= 9 * seen ? 0 : 1;
   }
 
  private:
