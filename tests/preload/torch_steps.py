@@ -15,18 +15,18 @@ from runs import MIB, run
 
 SOURCE, PYTHON = pathlib.Path(sys.argv[2]), sys.argv[3]
 NAMED = [word for word in sys.argv[4:] if word != "real"]
-PROGRAM = SOURCE / "tests/preload/torch_steps_program.py"
+GPT = ["gpt.py", "--layers", 12, "--width", 768, "--batch", 16, "--vocabulary", 8192]
 DEVICE = "real" if "real" in sys.argv[4:] else "soft:h200:timing"
 ROWS = {
-    "plain": ["--optimizer", "plain"],
-    "foreach": ["--optimizer", "foreach"],
-    "fused": ["--optimizer", "fused"],
-    "clip": ["--clip"],
-    "scaler": ["--optimizer", "fused", "--scaler"],
-    "scaler-clip": ["--optimizer", "fused", "--scaler", "--clip"],
-    "efficient": ["--attention", "efficient"],
-    "flash": ["--attention", "flash", "--amp"],
-    "cudnn": ["--attention", "cudnn", "--amp"],
+    "plain": [*GPT, "--optimizer", "adamw-plain"],
+    "foreach": [*GPT, "--optimizer", "adamw"],
+    "fused": [*GPT, "--optimizer", "adamw-fused"],
+    "clip": [*GPT, "--clip"],
+    "scaler": [*GPT, "--optimizer", "adamw-fused", "--half"],
+    "scaler-clip": [*GPT, "--optimizer", "adamw-fused", "--half", "--clip"],
+    "efficient": [*GPT, "--attention", "efficient"],
+    "flash": [*GPT, "--attention", "flash", "--amp"],
+    "cudnn": [*GPT, "--attention", "cudnn", "--amp"],
 }
 ALWAYS = ["clip", "scaler", "flash"]
 LIMIT = 1.05
@@ -34,7 +34,8 @@ LIMIT = 1.05
 
 class Steps(unittest.TestCase):
     def program(self, row, iterations, *pooch, **env):
-        done = run(DEVICE, [PYTHON, PROGRAM, SOURCE / "examples/pytorch/gpt.py", "gpt", *ROWS[row], "--iterations", iterations], *pooch,
+        name, *options = ROWS[row]
+        done = run(DEVICE, [PYTHON, SOURCE / "examples/pytorch" / name, *options, "--iterations", iterations], *pooch,
                    env={"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_LOG": "info", **env}, timeout=600)
         self.assertEqual(done.status, 0, done.err)
         if done.device is not None:
