@@ -58,6 +58,8 @@ enum class Streams : std::uint8_t { legacy, per_thread };
   X(EventElapsedTime)                                   \
   X(DeviceGetDefaultMemPool)                            \
   X(DeviceGetMemPool)                                   \
+  X(DeviceGetGraphMemAttribute)                         \
+  X(DeviceGraphMemTrim)                                 \
   X(DeviceSetMemPool)                                   \
   X(MemPoolCreate)                                      \
   X(MemPoolDestroy)                                     \

@@ -175,6 +175,23 @@ SOFTGPU_CUDART cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device)
   return record(error);
 }
 
+SOFTGPU_CUDART cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute,
+                                                          void* value) {
+  CUdevice handle = 0;
+  cudaError_t error = device_of(device, handle);
+  if (error == cudaSuccess)
+    error = call(driver().DeviceGetGraphMemAttribute, handle, static_cast<CUgraphMem_attribute>(attribute),
+                 value);
+  return record(error);
+}
+
+SOFTGPU_CUDART cudaError_t cudaDeviceGraphMemTrim(int device) {
+  CUdevice handle = 0;
+  cudaError_t error = device_of(device, handle);
+  if (error == cudaSuccess) error = call(driver().DeviceGraphMemTrim, handle);
+  return record(error);
+}
+
 SOFTGPU_CUDART cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
   CUdevice handle = 0;
   cudaError_t error = device_of(device, handle);

@@ -123,6 +123,21 @@ SOFTGPU_EXPORT(cuMemFreeAsync_ptsz)(CUdeviceptr address, CUstream s) {
   return free(__func__, true, address, s);
 }
 
+// Graphs allocate nothing here.
+SOFTGPU_EXPORT(cuDeviceGetGraphMemAttribute)
+(CUdevice device, CUgraphMem_attribute attribute, void* value) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (value == nullptr || attribute < 0 || attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+    return CUDA_ERROR_INVALID_VALUE;
+  *static_cast<cuuint64_t*>(value) = 0;
+  return CUDA_SUCCESS;
+}
+SOFTGPU_EXPORT(cuDeviceGraphMemTrim)(CUdevice device) {
+  SOFTGPU_CALL(__func__, needs_driver);
+  return m.has(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
 SOFTGPU_EXPORT(cuDeviceGetDefaultMemPool)(CUmemoryPool* out, CUdevice device) {
   return pool_of(__func__, out, device, false);
 }

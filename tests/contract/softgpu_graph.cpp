@@ -108,6 +108,19 @@ TEST(SoftgpuGraph, WhatMightWaitForTheDeviceSpoilsACapture) {
   });
 }
 
+TEST(SoftgpuGraph, GraphsHoldNoMemory) {
+  ON_DEVICE(small, "^$", {
+    cuuint64_t bytes = 1;
+    for (const auto attribute : {CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH}) {
+      EXPECT_EQ(cuDeviceGetGraphMemAttribute(0, attribute, &bytes), CUDA_SUCCESS);
+      EXPECT_EQ(bytes, 0U);
+    }
+    EXPECT_EQ(cuDeviceGetGraphMemAttribute(7, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, &bytes),
+              CUDA_ERROR_INVALID_DEVICE);
+    EXPECT_EQ(cuDeviceGraphMemTrim(0), CUDA_SUCCESS);
+  });
+}
+
 TEST(SoftgpuGraph, AThreadThatSaysItKnowsBetterMayCallAnything) {
   ON_DEVICE(small, "^$", {
     const CUstream stream = new_stream();
