@@ -63,20 +63,20 @@ class Kernels(unittest.TestCase):
         self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
         self.assertEqual(len(done.out.splitlines()), 12)
 
-    def compiled(self, *options):
+    def compiled(self, iterations, *options):
+        """With and without pooch; what was compiled once is there the second time."""
         with tempfile.TemporaryDirectory() as cache:
             env = {"TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": f"{cache}/triton"}
-            return self.program(*options, "--compile", env=env)
+            for pooch in (("--no-pooch",), ("--memory", "8GiB")):
+                done = self.program(*options, "--iterations", iterations, "--compile", pooch=pooch, env=env)
+                self.assertEqual(len(done.out.splitlines()), iterations)
+                self.assertTrue(any(name.startswith("triton_") for name in done.device["tokens"]["unknown"]))
 
     def test_a_compiled_gpt_trains(self):
-        done = self.compiled(*GPT)
-        self.assertEqual(len(done.out.splitlines()), 3)
-        self.assertTrue(any(name.startswith("triton_") for name in done.device["tokens"]["unknown"]))
+        self.compiled(3, *GPT)
 
     def test_a_compiled_resnet50_trains(self):
-        done = self.compiled("resnet50.py", "--batch", 8, "--iterations", 2)
-        self.assertEqual(len(done.out.splitlines()), 2)
-        self.assertTrue(any(name.startswith("triton_") for name in done.device["tokens"]["unknown"]))
+        self.compiled(2, "resnet50.py", "--batch", 8)
 
 
 if __name__ == "__main__":
