@@ -132,6 +132,8 @@ constexpr KernelStruct structs[] = {
 };
 
 constexpr KernelKind kinds[] = {
+    // Inductor names a kernel after all operations that it does a part of; parts of backward come in forward.
+    {"triton_", OpKind::bare_launch, ""},
     // Normalisation, losses, embeddings: names without a direction in them.
     {"layer_norm_grad_input", OpKind::activation_backward, "layer_norm"},
     {"layer_norm_kernel", OpKind::activation_forward, "layer_norm"},

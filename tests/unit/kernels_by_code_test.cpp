@@ -99,6 +99,13 @@ TEST(KernelsByCode, ANameStillTellsWhichHalfItBelongsTo) {
   EXPECT_EQ(KernelFacts("my_silu_kernel", {{0, 8}}).with_code(foreseen).kind(), OpKind::kernel_forward);
 }
 
+// What torch.compile fuses into forward has parts of backward in it, and their names.
+TEST(KernelsByCode, NamesOfFusedKernelsDoNotTellTheHalf) {
+  const auto foreseen = code(R"("verdict":"foreseen","words":[],"tables":[],"all_constants":false)");
+  const char* const name = "triton_per_fused_add_native_layer_norm_native_layer_norm_backward_view_6";
+  EXPECT_EQ(KernelFacts(name, {{0, 8}}).with_code(foreseen).kind(), OpKind::kernel);
+}
+
 TEST(KernelsByCode, ARuleThatUnderstandsALaunchIsNotAskedTwice) {
   const char* const name =
       "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, std::array<char*, "
