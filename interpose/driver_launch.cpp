@@ -181,7 +181,8 @@ template <class RealCall>
   const Understood known(scope, *session, *asked, launch, words);
   const KernelFacts& facts = *known.facts;
 
-  CallBuilder call(scope, *session, launch.function, facts.kind(), launch.stream);
+  CallBuilder call(scope, *session, launch.function,
+                   facts.kind_of_launch(known.found->foreseen(), known.found->sizes()), launch.stream);
   call.mode(facts.mode());
   for (const std::uint64_t part : {facts.identity(), known.found->sizes(), launch.attributes})
     call.trait(part);

@@ -118,11 +118,14 @@ KernelFacts::KernelFacts(const char* name, std::vector<ParamLayout> layout) : la
   mode_ = {};
 }
 
-OpKind KernelFacts::kind() const {
-  if (rule_ != nullptr || !foreseen_by_code()) return kind_;
-  return kind_ == OpKind::launch_forward    ? OpKind::kernel_forward
+OpKind KernelFacts::kind_of_launch(bool foreseen, std::uint64_t elements) const {
+  // Clipping of gradients clamps its coefficient, which is no layer of a network.
+  if (kind_ == OpKind::activation_forward && elements == 1) return OpKind::elementwise;
+  if (!foreseen) return kind_;
+  return kind_ == OpKind::bare_launch       ? OpKind::kernel
+         : kind_ == OpKind::launch_forward  ? OpKind::kernel_forward
          : kind_ == OpKind::launch_backward ? OpKind::kernel_backward
-                                            : OpKind::kernel;
+                                            : kind_;
 }
 
 KernelFacts KernelFacts::with_code(std::shared_ptr<const KernelCode> code) const {
@@ -342,7 +345,8 @@ bool KernelFacts::find_by_rule(Search& search, std::uint64_t count) const {
                sized ? count * result_element_ : 0);
   }
   if (by_block_)
-    for (std::uint32_t block = 0; block < search.grid.blocks[0] && block < layout_[by_block_->param].bytes / 8; ++block)
+    for (std::uint32_t block = 0;
+         block < search.grid.blocks[0] && block < layout_[by_block_->param].bytes / 8; ++block)
       search.add(by_block_->param, 8 * block, by_block_->effect);
   for (const std::uint32_t param : scanned_) search.scan(param, 0, rule_->captures_addresses);
   return true;

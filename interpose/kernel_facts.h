@@ -88,7 +88,10 @@ class KernelFacts {
   // Equal for the same kernel in every process.
   std::uint64_t identity() const { return identity_; }
   const std::string& name() const { return name_.text; }
-  OpKind kind() const;
+  // By name alone.
+  OpKind kind() const { return kind_; }
+  // Of one launch. `foreseen`: all its words are known. `elements`: what find_words() returned.
+  OpKind kind_of_launch(bool foreseen, std::uint64_t elements) const;
   std::string_view mode() const { return mode_; }
   const KernelRule* rule() const { return rule_; }
 

@@ -71,7 +71,7 @@ TEST(KernelsByCode, AKernelWithoutARuleTouchesWhatItsCodeSays) {
       code(R"("verdict":"foreseen","words":[{"offset":0,"effect":"load"},{"offset":32,"effect":"store"}],
                               "tables":[],"constants":[0,4,16,32,36],"all_constants":false)"));
   EXPECT_TRUE(launch.facts.foreseen());
-  EXPECT_EQ(launch.facts.kind(), OpKind::kernel);
+  EXPECT_EQ(launch.facts.kind_of_launch(true, 0), OpKind::kernel);
   EXPECT_EQ(launch.words(), (Words{"0+0 read 0 whole", "3+8 write 3 whole"}));
 }
 
@@ -89,21 +89,34 @@ TEST(KernelsByCode, OfAHiddenKernelOnlyWordsThatItReadsCount) {
                       code(R"("verdict":"hidden","words":[{"offset":0,"effect":"load"}],"tables":[],
                               "constants":[0,4,16],"all_constants":false)"));
   EXPECT_FALSE(launch.facts.foreseen());
-  EXPECT_EQ(launch.facts.kind(), OpKind::bare_launch);
+  EXPECT_EQ(launch.facts.kind_of_launch(false, 0), OpKind::bare_launch);
   EXPECT_EQ(launch.words(), (Words{"0+0 read_write 0?", "0+16 read_write 2?"}));
 }
 
 TEST(KernelsByCode, ANameStillTellsWhichHalfItBelongsTo) {
   const auto foreseen = code(R"("verdict":"foreseen","words":[],"tables":[],"all_constants":false)");
-  EXPECT_EQ(KernelFacts("my_softmax_backward", {{0, 8}}).with_code(foreseen).kind(), OpKind::kernel_backward);
-  EXPECT_EQ(KernelFacts("my_silu_kernel", {{0, 8}}).with_code(foreseen).kind(), OpKind::kernel_forward);
+  EXPECT_EQ(KernelFacts("my_softmax_backward", {{0, 8}}).with_code(foreseen).kind_of_launch(true, 0),
+            OpKind::kernel_backward);
+  EXPECT_EQ(KernelFacts("my_silu_kernel", {{0, 8}}).with_code(foreseen).kind_of_launch(true, 0),
+            OpKind::kernel_forward);
 }
 
 // What torch.compile fuses into forward has parts of backward in it, and their names.
 TEST(KernelsByCode, NamesOfFusedKernelsDoNotTellTheHalf) {
   const auto foreseen = code(R"("verdict":"foreseen","words":[],"tables":[],"all_constants":false)");
   const char* const name = "triton_per_fused_add_native_layer_norm_native_layer_norm_backward_view_6";
-  EXPECT_EQ(KernelFacts(name, {{0, 8}}).with_code(foreseen).kind(), OpKind::kernel);
+  EXPECT_EQ(KernelFacts(name, {{0, 8}}).with_code(foreseen).kind_of_launch(true, 0), OpKind::kernel);
+}
+
+// clip_grad_norm_ clamps one number; a ReLU of the same kernel is a layer.
+TEST(KernelsByCode, AClampOfOneNumberIsNoActivation) {
+  const KernelFacts clamp(
+      "void at::native::vectorized_elementwise_kernel<4, at::native::launch_clamp_scalar(F), "
+      "std::array<char*, 2ul> >(int, "
+      "at::native::launch_clamp_scalar(F), std::array<char*, 2ul>)",
+      {{0, 4}, {4, 4}, {8, 16}});
+  EXPECT_EQ(clamp.kind_of_launch(true, 1), OpKind::elementwise);
+  EXPECT_EQ(clamp.kind_of_launch(true, 2), OpKind::activation_forward);
 }
 
 TEST(KernelsByCode, ARuleThatUnderstandsALaunchIsNotAskedTwice) {
