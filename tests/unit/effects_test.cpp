@@ -182,6 +182,15 @@ TEST(Effects, AnAddressThatNothingSetsIsUnknown) {
   EXPECT_EQ(why(effects_of(lines)), "an address that nothing sets");
 }
 
+// As compilers keep numbers of 16 bits: R33 has no upper half, and nobody uses one.
+TEST(Effects, HalfARegisterThatNothingSetsIsSomeNumber) {
+  auto lines = copies;
+  lines.insert(lines.begin() + 1, {"PRMT R33, R9, 0x7610, R33", "LOP3.LUT R9, R33, 0xffff, RZ, 0xc0, !PT"});
+  const auto found = effects_of(lines);
+  EXPECT_EQ(found.verdict, Verdict::foreseen) << why(found);
+  EXPECT_EQ(words(found), words(effects_of(copies)));
+}
+
 TEST(Effects, AnAddressInTheCodeIsHiddenAndNothingIsAtZero) {
   auto lines = copies;
   lines[4] = "MOV R5, 0x7f12";

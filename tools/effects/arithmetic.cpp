@@ -109,11 +109,16 @@ Cell Machine::logic(const State& state, const Instruction& one, const std::vecto
   return {sum, symbol};
 }
 
-// Bytes of the first and the last operand, as the second says.
+// Bytes of the first and the last operand, as the second says. Compilers set half a register and use no more of
+// it: the other half, which nothing has set, is some number.
 Cell Machine::permute(const State& state, const Instruction& one, const std::vector<const Operand*>& from) {
   constexpr std::int64_t lowest_byte = 0x7770, lower_half = 0x7710, all = 0x3210;
   if (from.size() < 3) return {values_.unknown(), 0};
-  const Cell a = source(state, one, *from[0], 0), b = source(state, one, *from[2], 0);
+  const auto bytes_of = [&](const Operand& operand) {
+    const Cell cell = source(state, one, operand, 0);
+    return cell.value == Values::bottom ? Cell{values_.integer(), 0} : cell;
+  };
+  const Cell a = bytes_of(*from[0]), b = bytes_of(*from[2]);
   SymbolId symbol = 0;
   if (from[1]->kind == OperandKind::immediate) {
     if (from[1]->number == all) return a;
