@@ -137,13 +137,17 @@ void Session::Impl::find_tables() {
   }
 }
 
+// A launch of a kernel of which nothing tells what it computes: that may be addresses.
+static bool may_make_addresses(OpKind kind) {
+  return (kind >= OpKind::bare_launch && kind <= OpKind::launch_backward) ||
+         (kind >= OpKind::kernel && kind <= OpKind::kernel_backward);
+}
+
 // Whole allocations: a table may lie anywhere in what an operand is a part of.
 void Session::Impl::note_small_buffers(const Call& call, const tracker::Op& op) {
-  const bool bare = call.kind == OpKind::bare_launch || call.kind == OpKind::launch_forward ||
-                    call.kind == OpKind::launch_backward;
-  if (!bare || call.trial || !profiler.describing()) return;
+  if (!may_make_addresses(call.kind) || call.trial || !profiler.describing()) return;
   for (const tracker::Operand& operand : op.operands) {
-    if (operand.effect != Effect::read_write) continue;
+    if (operand.effect == Effect::read) continue;
     const tracker::Allocation* whole = tracker.allocations().starting_at(operand.base);
     const std::uint64_t bytes = whole == nullptr ? 0 : whole->bytes;
     if (bytes > 0 && bytes <= largest_table) small_buffers.insert_or_assign(operand.base, bytes);

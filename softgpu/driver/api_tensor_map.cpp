@@ -9,6 +9,7 @@ using namespace softgpu;
 
 namespace {
 
+constexpr int first_with_maps = 9;  // compute capability
 constexpr cuuint32_t most_dimensions = 5;
 constexpr std::uint64_t stride_unit = 16, unit_32_bytes = 32, longest_dimension = std::uint64_t{1} << 32,
                         longest_stride = std::uint64_t{1} << 40;
@@ -45,6 +46,7 @@ SOFTGPU_EXPORT(cuTensorMapEncodeTiled)
  const cuuint64_t* strides, const cuuint32_t* box, const cuuint32_t* steps, CUtensorMapInterleave interleave,
  CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
   SOFTGPU_CALL(__func__, needs_driver);
+  if (m.model().compute_major < first_with_maps) return CUDA_ERROR_NOT_SUPPORTED;
   const bool interleaved = interleave != CU_TENSOR_MAP_INTERLEAVE_NONE;
   const std::uint64_t unit = interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? unit_32_bytes : stride_unit;
   if (out == nullptr || address == nullptr || dimensions == nullptr || box == nullptr || steps == nullptr ||

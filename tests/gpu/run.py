@@ -34,7 +34,7 @@ FACTS = {"device": "the model's", "versions": "those of the libraries that are f
          "naming": "names in its own libcuda, where every pointer is an export's", "calls": OF_MODEL,
          "kernel": OF_MODEL, "kernel_handles": "its functions' queries refuse what is no function",
          "backend_plan": "its plans know no handle", "batch_norm_saved": "its cuDNN rounds in its own way",
-         "tensor_map": "it has none",
+         "tensor_map": "its maps begin with the address",
          "vmm": OF_MODEL, "vmm_under_load": OF_MODEL + "; no call waits for work on other memory", "remap": OF_MODEL,
          "alias": "mapping is mmap: two addresses are one memory always",
          "host_numa_backed": "it has no host memory at device addresses", "host_backed": "it has no host memory at device addresses",

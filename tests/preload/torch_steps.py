@@ -2,13 +2,15 @@
 
 usage: torch_steps.py BUILD_FOLDER SOURCE_ROOT PYTHON [real] [ROW]...
 
-Each row trains a GPT at half of its need, on the software GPU, or on this machine's. It must find its iterations and follow a plan, no launch may touch
-what nobody foresees, what it prints must be what it prints without pooch, and an iteration may take 1.05 times as long as
-the plan foretells. The rows of ALWAYS run where none is named; `all` names all.
+Each row trains a GPT at half of its need, on the software GPU, or on this machine's. It must find its iterations and follow a plan, no
+launch may touch what nobody foresees, what it prints must be what it prints without pooch, and an iteration may take 1.05 times as
+long as the plan foretells; where torch.compile makes the kernels, 1.2 times as long as in-core too. The software GPU does not know
+what Triton's kernels compute, so what such a program prints is `nan`. All rows run where none is named.
 """
 import pathlib
 import re
 import sys
+import tempfile
 import unittest
 
 from runs import MIB, run
@@ -27,9 +29,10 @@ ROWS = {
     "efficient": [*GPT, "--attention", "efficient"],
     "flash": [*GPT, "--attention", "flash", "--amp"],
     "cudnn": [*GPT, "--attention", "cudnn", "--amp"],
+    "compiled": [*GPT, "--compile"],
 }
-ALWAYS = ["clip", "scaler", "flash"]
-LIMIT = 1.05
+FEW, ITERATIONS = 24, 40
+LIMIT, COMPILED_LIMIT = 1.05, 1.2
 
 
 class Steps(unittest.TestCase):
@@ -40,32 +43,42 @@ class Steps(unittest.TestCase):
         self.assertEqual(done.status, 0, done.err)
         if done.device is not None:
             self.assertEqual(done.device["violations"], [])
-            self.assertEqual(done.device["tokens"]["unknown"], {})
+            if row != "compiled":
+                self.assertEqual(done.device["tokens"]["unknown"], {})
         return done
 
     def row(self, row):
-        need = self.program(row, 2).summary["need_bytes"]
-        in_core = self.program(row, 20, "--no-pooch")
-        done = self.program(row, 20, "--memory", f"{need // 2 // MIB}MiB")
+        cap = self.program(row, 2).summary["need_bytes"] // 2 // MIB
+        in_core = self.program(row, ITERATIONS, "--no-pooch")
+        with tempfile.TemporaryDirectory() as cache:
+            # Once settled: what more iterations take in two runs that take their plan from a third.
+            _, few, done = (self.program(row, n, "--memory", f"{cap}MiB", POOCH_CACHE=cache) for n in (FEW, FEW, ITERATIONS))
         summary = done.summary
         self.assertEqual(re.findall("(?m)^iteration.*", done.out), re.findall("(?m)^iteration.*", in_core.out))
         self.assertEqual(summary["unforeseen_kernels"], [])
         self.assertEqual(summary["unforeseen_ops"], 0)
-        self.assertGreaterEqual(summary["iterations"], 15)
-        self.assertGreaterEqual(summary["planned_iterations"], 8)
+        self.assertIn(summary["iterations"], range(ITERATIONS - 4, ITERATIONS + 1))
+        self.assertGreaterEqual(summary["planned_iterations"], ITERATIONS - 8)
         self.assertEqual(summary["mismatches"], 0)
-        ratio = summary["actual_ms"] / summary["predicted_ms"]
-        print(f"{row}: need {need / MIB:.0f} MiB, predicted {summary['predicted_ms']:.2f} ms, {ratio:.3f} times as long; "
-              f"{summary['planned_iterations']} of {summary['iterations']} iterations planned, {summary['replays']} replays", flush=True)
-        self.assertLessEqual(ratio, LIMIT)
+        if done.device is None:  # no virtual time: all planned iterations
+            ms = summary["actual_ms"]
+        else:
+            ms = (done.device["virtual_ns"] - few.device["virtual_ns"]) / (ITERATIONS - FEW) / 1e6
+        in_core_ms = float(re.findall(r"([\d.]+) ms in core", done.err)[-1])
+        ratio, over = ms / summary["predicted_ms"], ms / in_core_ms
+        print(f"{row}: {cap} MiB, in-core {in_core_ms} ms, predicted {summary['predicted_ms']:.1f}, executed {ms:.1f} ({ratio:.3f}, "
+              f"{over:.3f} times in-core); {summary['planned_iterations']} of {summary['iterations']} iterations planned, "
+              f"{summary['verified']} maps compared", flush=True)
+        self.assertLessEqual(round(ratio, 3), LIMIT)
+        if row == "compiled":
+            self.assertLessEqual(round(over, 3), COMPILED_LIMIT)
 
 
 def named(row):
     return lambda self: self.row(row)
 
 
-rows = list(ROWS) if NAMED == ["all"] else NAMED or ALWAYS
-for name in rows:
+for name in NAMED or ROWS:
     setattr(Steps, "test_" + name.replace("-", "_"), named(name))
 
 if __name__ == "__main__":

@@ -255,7 +255,7 @@ TEST(Recording, EveryMistakeIsNamedWithItsOffset) {
   EXPECT_EQ(error_of(with("\x03\x01")), "a function's name is 1: at most 0 is possible");
   EXPECT_EQ(error_of(with("\x03\x00\x81\x08"sv)), "a function's name is 1025: at most 1024 is possible");
   const std::string call = "\x03"s + "\x00\x01"s + "f" + "\x01";  // function and mode "f"
-  EXPECT_EQ(error_of(with(call + "\x1b")), "a call's kind is 27: at most 26 is known");
+  EXPECT_EQ(error_of(with(call + "\x1e")), "a call's kind is 30: at most 29 is known");
   EXPECT_EQ(error_of(with(call + "\x01\x10")), "a call's flags is 16: at most 15 is known");
   const std::string plain = call + "\x01" + "\x00\x01"s + "traits.."s;
   EXPECT_EQ(error_of(with(plain + "\x01\x40\x01\x05")), "an effect is 5: at most 4 is known");
