@@ -1,5 +1,6 @@
 // Kernels that apply a functor to each element: native/cuda/CUDALoops.cuh, native/cuda/Loops.cuh and
 // native/cuda/RangeFactories.cu.
+#include <algorithm>
 #include <array>
 
 #include "softgpu/kernels/pytorch/rule.h"
@@ -98,14 +99,22 @@ std::optional<Functor> of_template(std::string_view text) {
 
 std::optional<Functor> functor_of(std::string_view text) {
   if (const auto known = of_template(text)) return known;
-  const std::uint32_t one = lambda_takes(text, 1), two = lambda_takes(text, 2);
+  const std::uint32_t one = lambda_takes(text, 1), two = lambda_takes(text, 2), three = lambda_takes(text, 3);
   if (one != 0 && (text.starts_with("at::native::direct_copy_kernel_cuda(") ||
                    text.starts_with("at::native::GeluCUDAKernelImpl(") ||
                    text.starts_with("at::native::reciprocal_kernel_cuda(") ||
+                   text.starts_with("at::native::sqrt_kernel_cuda(") ||
                    text.starts_with("at::native::(anonymous namespace)::pow_tensor_scalar_kernel_impl<")))
     return Functor{{one, one}, empty, 0, 0};
   if (two != 0 && text.starts_with("at::native::GeluBackwardCUDAKernelImpl("))
     return Functor{{two, two, two}, empty, 0, 0};
+  // native/cuda/PointwiseOpsKernel.cu, Lerp.cu: a factor, in the type that they compute in
+  const std::uint32_t factor = std::max(4u, two + three);
+  if (three != 0 && (text.starts_with("at::native::addcmul_cuda_kernel(") ||
+                     text.starts_with("at::native::addcdiv_cuda_kernel(")))
+    return Functor{{three, three, three, three}, closure_bytes(factor), 0, factor};
+  if (two != 0 && text.starts_with("at::native::(anonymous namespace)::lerp_scalar_kernel("))
+    return Functor{{two, two, two}, closure_bytes(factor), 0, factor};
   if (const auto conversion = conversion_of(text, one)) return conversion;
   // native/cuda/TensorCompare.cu: both limits, as floats, and which of them hold
   if ((one == 4 || one == 2) && text.starts_with("at::native::(anonymous namespace)::launch_clamp_scalar("))
