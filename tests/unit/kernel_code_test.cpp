@@ -67,7 +67,8 @@ TEST(WordIndex, IsNoneWhereThreadsOrTheUnknownDecide) {
        {"?", "", "TID.X", "(TID.X * 0x8)", "(stack + 8)", "p[8]", "p[8].u7", "p[8].u64", "p[.u8",
         "(CTAID.X * 0x8", "(CTAID.X - 0x8)", "CTAID.W", "CTAID.X ", "0x", "(CTAID.X & 8)"})
     EXPECT_FALSE(WordIndex::parse(text)) << text;
-  EXPECT_FALSE(WordIndex::parse(std::string(100'000, '(') + "CTAID.X")) << "the text cannot exhaust the stack";
+  EXPECT_FALSE(WordIndex::parse(std::string(100'000, '(') + "CTAID.X"))
+      << "the text cannot exhaust the stack";
 }
 
 std::string kernel(const std::string& verdict, const std::string& words, const std::string& tables,

@@ -109,8 +109,8 @@ Cell Machine::logic(const State& state, const Instruction& one, const std::vecto
   return {sum, symbol};
 }
 
-// Bytes of the first and the last operand, as the second says. Compilers set half a register and use no more of
-// it: the other half, which nothing has set, is some number.
+// Bytes of the first and the last operand, as the second says. Compilers set half a register and use no more
+// of it: the other half, which nothing has set, is some number.
 Cell Machine::permute(const State& state, const Instruction& one, const std::vector<const Operand*>& from) {
   constexpr std::int64_t lowest_byte = 0x7770, lower_half = 0x7710, all = 0x3210;
   if (from.size() < 3) return {values_.unknown(), 0};
