@@ -122,6 +122,8 @@ OpKind KernelFacts::kind_of_launch(bool foreseen, std::uint64_t elements) const 
   // Clipping of gradients clamps its coefficient, which is no layer of a network.
   if (kind_ == OpKind::activation_forward && elements == 1) return OpKind::elementwise;
   if (!foreseen) return kind_;
+  // Of what a rule knows, forward launches alone are worth making again.
+  if (rule_ != nullptr) return kind_ == OpKind::launch_forward ? OpKind::kernel_forward : kind_;
   return kind_ == OpKind::bare_launch       ? OpKind::kernel
          : kind_ == OpKind::launch_forward  ? OpKind::kernel_forward
          : kind_ == OpKind::launch_backward ? OpKind::kernel_backward

@@ -146,8 +146,9 @@ static bool may_make_addresses(OpKind kind) {
 // Whole allocations: a table may lie anywhere in what an operand is a part of.
 void Session::Impl::note_small_buffers(const Call& call, const tracker::Op& op) {
   if (!may_make_addresses(call.kind) || call.trial || !profiler.describing()) return;
+  const bool by_code = call.kind >= OpKind::kernel;
   for (const tracker::Operand& operand : op.operands) {
-    if (operand.effect == Effect::read) continue;
+    if (operand.effect != Effect::read_write && !(by_code && operand.effect == Effect::write)) continue;
     const tracker::Allocation* whole = tracker.allocations().starting_at(operand.base);
     const std::uint64_t bytes = whole == nullptr ? 0 : whole->bytes;
     if (bytes > 0 && bytes <= largest_table) small_buffers.insert_or_assign(operand.base, bytes);
