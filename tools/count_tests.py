@@ -25,6 +25,13 @@ def left_out(test):
     return named if named or not unnamed else [f"{test['name']}: {unnamed} of its tests"]
 
 
+def why(test):
+    """Of a test that failed: the first line that an assertion wrote, else the last of all."""
+    lines = [line.strip() for name in ("stdout", "stderr") for line in test.get(name, "").splitlines() if line.strip()]
+    asserted = [line for line in lines if re.match(r"\w*(Error|Exception)\b|\S+:\d+: Failure$", line)]
+    return (asserted or lines[-1:] or [""])[0][:300]
+
+
 def main():
     passed, failed, skipped = 0, [], []
     for path in sys.argv[1:]:
@@ -34,7 +41,7 @@ def main():
                 if test["result"] in GOOD:
                     passed += 1
                 elif test["result"] != "SKIP":
-                    failed.append(f"{test['name']}: {test['result'].lower()}")
+                    failed.append(": ".join(filter(None, (test["name"], test["result"].lower(), why(test)))))
     for kind, tests in (("failed", failed), ("skipped", skipped)):
         for line in tests:
             print(f"{kind}: {line}")

@@ -43,6 +43,14 @@ class CountTests(unittest.TestCase):
         status, lines = self.lines({"name": "a", "result": "FAIL"}, {"name": "b", "result": "OK", "stdout": "x"})
         self.assertEqual((status, lines), (1, ["failed: a: fail", "1 passed, 1 failed"]))
 
+    def test_a_failure_says_why_in_its_line(self):
+        trace = "Traceback (most recent call last):\nAssertionError: 5 not less than 4\n\nFAILED (failures=1)\n"
+        for test, reason in (({"stderr": trace}, "AssertionError: 5 not less than 4"),
+                             ({"stdout": "1020 ns added\n", "stderr": ""}, "1020 ns added"),
+                             ({"stdout": "../a_test.cpp:12: Failure\nValue of: x\n"}, "../a_test.cpp:12: Failure")):
+            lines = self.lines({"name": "a", "result": "TIMEOUT", **test})[1]
+            self.assertEqual(lines[0], "failed: a: timeout: " + reason)
+
     def test_a_test_that_is_left_out_is_named(self):
         status, lines = self.lines({"name": "real", "result": "SKIP", "stdout": "skipped: no toolkit\n"})
         self.assertEqual((status, lines), (0, ["skipped: real: no toolkit", "0 passed, 0 failed"]))
