@@ -6,6 +6,7 @@ namespace pooch::tracker {
                                                 bool by_program, std::uint64_t born, void* origin,
                                                 bool counts) {
   const Allocation made{AllocationId{++last_id_}, base, bytes, managed, by_program, born, origin, counts};
+  ++changes_;
   auto after = by_address_.lower_bound(base);
   if (after != by_address_.end() && after->first == base) {
     ++after;
@@ -30,6 +31,7 @@ namespace pooch::tracker {
 [[gnu::hot]] std::optional<Allocation> Allocations::take(Address base) {
   const auto found = by_address_.find(base);
   if (found == by_address_.end()) return std::nullopt;
+  ++changes_;
   const Allocation gone = found->second;
   if (gone.by_program) {
     live_ -= gone.bytes;

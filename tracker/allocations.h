@@ -38,6 +38,9 @@ class Allocations {
     for (const auto& [base, allocation] : by_address_) visit(allocation);
   }
 
+  // How often allocations came or went: what containing() said holds for as long as this stays.
+  std::uint64_t changes() const { return changes_; }
+
   std::uint64_t need_bytes() const { return need_peak_; }                  // peak of live requested bytes
   std::uint64_t need_managed_bytes() const { return need_peak_managed_; }  // the managed part of that moment
 
@@ -45,7 +48,7 @@ class Allocations {
   using ByAddress = std::map<Address, Allocation>;
   ByAddress by_address_;
   std::vector<ByAddress::node_type> spare_;  // of allocations that ended, for those to come
-  std::uint64_t last_id_ = 0;
+  std::uint64_t last_id_ = 0, changes_ = 0;
   std::uint64_t live_ = 0, live_managed_ = 0;
   std::uint64_t need_peak_ = 0, need_peak_managed_ = 0;
 };

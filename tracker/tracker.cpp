@@ -54,7 +54,7 @@ void Tracker::resolve(const Call& call, Op& op) {
   op.managed = false;
   for (const Access& access : call.accesses) {
     if (access.bytes == 0) continue;
-    const Allocation* owner = allocations_.containing(access.address);
+    const Allocation* owner = owners_.containing(allocations_, access.address);
     if (owner == nullptr) continue;
     const std::uint64_t offset = access.address - owner->base;
     // Made where it stays: a copy that follows at once would wait for each of its parts to be written.

@@ -13,6 +13,7 @@
 #include "tracker/allocations.h"
 #include "tracker/iterations.h"
 #include "tracker/op_log.h"
+#include "tracker/recent_owners.h"
 #include "tracker/versions.h"
 
 namespace pooch::tracker {
@@ -71,6 +72,7 @@ class Tracker {
   void find_sources(Op& op) const;
 
   Allocations allocations_;
+  RecentOwners owners_;  // of operands
   bool watching_ = true;
   std::unordered_map<AllocationId, Versions> versions_;
   std::vector<StreamHandle> streams_;
