@@ -86,10 +86,9 @@ const TensorFacts& facts_of(const Scope& scope, cudnnTensorDescriptor_t tensor) 
   };
   [[gnu::tls_model("initial-exec")]] static thread_local constinit Answers answers;
   if (answers.call != scope.call()) answers.call = scope.call(), answers.count = 0;
-  const auto end = answers.all.begin() + std::min(answers.count, answers.all.size());
-  const auto found =
-      std::find_if(answers.all.begin(), end, [&](const auto& one) { return one.tensor == tensor; });
-  if (found != end) return *found;
+  const std::size_t known = std::min(answers.count, answers.all.size());
+  for (std::size_t i = 0; i < known; ++i)
+    if (answers.all[i].tensor == tensor) return answers.all[i];
   TensorFacts& place = answers.all[answers.count++ % answers.all.size()];
   ask(scope, tensor, place);
   return place;
