@@ -51,6 +51,19 @@ void touch_words(Machine& machine, const Kernel& kernel, const void* const* para
   }
 }
 
+// How often the bytes go to or come from memory.
+int ways(TouchKind kind) {
+  switch (kind) {
+    case TouchKind::reach: return 0;
+    case TouchKind::read:
+    case TouchKind::write: return 1;
+    case TouchKind::read_write:
+    case TouchKind::update:
+    case TouchKind::unknown: return 2;
+  }
+  return 2;
+}
+
 bool touch_by_family(Kernel& kernel, const void* const* params, const unsigned (&grid)[3],
                      const unsigned (&block)[3], Footprint& out) {
   if (!kernel.family_asked) {
@@ -67,6 +80,8 @@ bool touch_by_family(Kernel& kernel, const void* const* params, const unsigned (
   std::copy_n(block, 3, launch.block);
   Footprint known;
   if (!kernel.family->footprint(launch, known) || !known.scalars) return false;
+  out.bytes = 0;
+  for (const Touch& touch : known.touches) out.bytes += ways(touch.kind) * static_cast<double>(touch.bytes);
   out.touches = std::move(known.touches);
   out.scalars = known.scalars;
   return true;
