@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-from runs import MIB, run
+from runs import MIB, STEADY, run
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import missed  # noqa: E402
@@ -21,7 +21,7 @@ import missed  # noqa: E402
 SOURCE, PYTHON = pathlib.Path(sys.argv[2]), sys.argv[3]
 NAMED = [word for word in sys.argv[4:] if word != "real"]
 GPT = ["gpt.py", "--layers", 12, "--width", 768, "--batch", 16, "--vocabulary", 8192]
-DEVICE = "real" if "real" in sys.argv[4:] else "soft:h200:timing"
+DEVICE = "real" if "real" in sys.argv[4:] else "soft:h200:timing" + STEADY
 ROWS = {
     "plain": [*GPT, "--optimizer", "adamw-plain"],
     "foreach": [*GPT, "--optimizer", "adamw"],
