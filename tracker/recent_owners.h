@@ -1,4 +1,5 @@
-// Which allocation an address lies in, at once where it was asked before: a program's iterations use the same addresses.
+// Which allocation an address lies in, at once where it was asked before: a program's iterations use the same
+// addresses.
 #pragma once
 
 #include <array>
@@ -14,7 +15,8 @@ class RecentOwners {
  public:
   // As Allocations::containing.
   const Allocation* containing(const Allocations& allocations, Address address) {
-    // Addresses differ little in their upper and not at all in their lowest bits: the product's upper bits mix both.
+    // Addresses differ little in their upper and not at all in their lowest bits: the product's upper bits
+    // mix both.
     Entry& entry = entries_[static_cast<std::uint64_t>(address) * 0x9e3779b97f4a7c15 >> (64 - size_bits)];
     if (entry.address != address || entry.changes != allocations.changes())
       entry = {address, allocations.changes(), allocations.containing(address)};

@@ -54,12 +54,15 @@ void touch_words(Machine& machine, const Kernel& kernel, const void* const* para
 // How often the bytes go to or come from memory.
 int ways(TouchKind kind) {
   switch (kind) {
-    case TouchKind::reach: return 0;
+    case TouchKind::reach:
+      return 0;
     case TouchKind::read:
-    case TouchKind::write: return 1;
+    case TouchKind::write:
+      return 1;
     case TouchKind::read_write:
     case TouchKind::update:
-    case TouchKind::unknown: return 2;
+    case TouchKind::unknown:
+      return 2;
   }
   return 2;
 }

@@ -7,8 +7,8 @@
 // end of the allocation or mapping. Larger ones are tables and closures whose unused places hold anything,
 // memory long given back too: they only cost time.
 //
-// Where a family (softgpu/image.h) is sure of the launch, its touches take the place of these, and the time is that
-// of moving their bytes.
+// Where a family (softgpu/image.h) is sure of the launch, its touches take the place of these, and the time
+// is that of moving their bytes.
 #pragma once
 
 #include "softgpu/driver/machine.h"
