@@ -53,18 +53,8 @@ void touch_words(Machine& machine, const Kernel& kernel, const void* const* para
 
 // How often the bytes go to or come from memory.
 int ways(TouchKind kind) {
-  switch (kind) {
-    case TouchKind::reach:
-      return 0;
-    case TouchKind::read:
-    case TouchKind::write:
-      return 1;
-    case TouchKind::read_write:
-    case TouchKind::update:
-    case TouchKind::unknown:
-      return 2;
-  }
-  return 2;
+  if (kind == TouchKind::reach) return 0;
+  return kind == TouchKind::read || kind == TouchKind::write ? 1 : 2;
 }
 
 bool touch_by_family(Kernel& kernel, const void* const* params, const unsigned (&grid)[3],
@@ -83,7 +73,6 @@ bool touch_by_family(Kernel& kernel, const void* const* params, const unsigned (
   std::copy_n(block, 3, launch.block);
   Footprint known;
   if (!kernel.family->footprint(launch, known) || !known.scalars) return false;
-  out.bytes = 0;
   for (const Touch& touch : known.touches) out.bytes += ways(touch.kind) * static_cast<double>(touch.bytes);
   out.touches = std::move(known.touches);
   out.scalars = known.scalars;
@@ -94,10 +83,11 @@ bool touch_by_family(Kernel& kernel, const void* const* params, const unsigned (
 
 bool device_code_footprint(Machine& machine, Kernel& kernel, const void* const* params,
                            const unsigned (&grid)[3], const unsigned (&block)[3], Footprint& out) {
+  if (touch_by_family(kernel, params, grid, block, out)) return true;
   std::uint64_t threads = 1;
   for (int i = 0; i < 3; ++i) threads *= std::uint64_t{grid[i]} * block[i];
   touch_words(machine, kernel, params, threads, out);
-  return touch_by_family(kernel, params, grid, block, out);
+  return false;
 }
 
 }  // namespace softgpu

@@ -191,28 +191,40 @@ CUresult launch_scale(CUdeviceptr out, CUdeviceptr in, unsigned blocks, CUstream
                         nullptr);
 }
 
+// What a launch takes whose operands are the begins of two allocations.
+float scale_milliseconds(std::size_t bytes, unsigned blocks) {
+  const CUstream stream = new_stream();
+  const CUevent begin = new_event();
+  const CUevent end = new_event();
+  const CUdeviceptr out = allocate(bytes);
+  const CUdeviceptr in = allocate(bytes);
+  float taken = 0;
+  EXPECT_EQ(launch_scale(out, in, blocks, stream), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventRecord(begin, stream), CUDA_SUCCESS);
+  EXPECT_EQ(launch_scale(out, in, blocks, stream), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventRecord(end, stream), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventSynchronize(end), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventElapsedTime(&taken, begin, end), CUDA_SUCCESS);
+  return taken;
+}
+
 TEST(SoftgpuDeviceCode, CostsByItsThreadsAndOperandsAndNotByTheAllocation) {
   ON_DEVICE("h200:timing", "", {
-    const CUstream stream = new_stream();
-    const CUevent begin = new_event();
-    const CUevent end = new_event();
-    const auto milliseconds = [&](std::size_t bytes, unsigned blocks) {
-      const CUdeviceptr out = allocate(bytes);
-      const CUdeviceptr in = allocate(bytes);
-      float taken = 0;
-      EXPECT_EQ(launch_scale(out, in, blocks, stream), CUDA_SUCCESS);
-      EXPECT_EQ(cuEventRecord(begin, stream), CUDA_SUCCESS);
-      EXPECT_EQ(launch_scale(out, in, blocks, stream), CUDA_SUCCESS);
-      EXPECT_EQ(cuEventRecord(end, stream), CUDA_SUCCESS);
-      EXPECT_EQ(cuEventSynchronize(end), CUDA_SUCCESS);
-      EXPECT_EQ(cuEventElapsedTime(&taken, begin, end), CUDA_SUCCESS);
-      return taken;
-    };
     // 2^17 blocks of 256 threads, 32 bytes each, twice: 2 GiB at 3936 GB/s.
-    EXPECT_NEAR(milliseconds(std::size_t{2} << 30, 1U << 17), 0.547, 0.01);
-    EXPECT_NEAR(milliseconds(std::size_t{1} << 30, 1U << 17), 0.547, 0.01);
+    EXPECT_NEAR(scale_milliseconds(std::size_t{2} << 30, 1U << 17), 0.547, 0.01);
+    EXPECT_NEAR(scale_milliseconds(std::size_t{1} << 30, 1U << 17), 0.547, 0.01);
     // Not more than there is.
-    EXPECT_NEAR(milliseconds(std::size_t{512} << 20, 1U << 17), 0.274, 0.01);
+    EXPECT_NEAR(scale_milliseconds(std::size_t{512} << 20, 1U << 17), 0.274, 0.01);
+  });
+}
+
+TEST(SoftgpuDeviceCode, WhoseTouchesAreKnownCostsByThemWhateverLiesBehindAndHoweverManyThreads) {
+  ON_DEVICE("h200:timing", "", {
+    setenv("SOFTGPU_KERNELS", FAMILY_FOLDER, 1);
+    // 64 MiB twice at 3936 GB/s, the gap before a launch and an event.
+    EXPECT_NEAR(scale_milliseconds(std::size_t{2} << 30, 1U << 17), 0.0361, 0.0005);
+    EXPECT_NEAR(scale_milliseconds(std::size_t{64} << 20, 1U << 17), 0.0361, 0.0005);
+    EXPECT_NEAR(scale_milliseconds(std::size_t{2} << 30, 1), 0.0361, 0.0005);
   });
 }
 
