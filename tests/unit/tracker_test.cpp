@@ -80,6 +80,28 @@ TEST(Tracker, CutsAnAccessAtTheEndOfItsAllocationAndLeavesOutStrangers) {
   EXPECT_FALSE(tracker.live(id, 0, 40));
 }
 
+TEST(Tracker, AnAddressBelongsToWhatIsAllocatedThereNow) {
+  Tracker tracker;
+  const Access access{Address{1040}, 10, Effect::read};
+  const auto owner = [&] {
+    Op op;
+    tracker.resolve({"f", OpKind::elementwise, StreamHandle::legacy, {&access, 1}}, op);
+    return op.operands.empty() ? std::nullopt : std::optional(op.operands[0].allocation);
+  };
+  EXPECT_EQ(owner(), std::nullopt);
+  const auto first = tracker.allocated(Address{1000}, 100, true, true).id;
+  EXPECT_EQ(owner(), first);
+  EXPECT_EQ(owner(), first) << "asked again";
+  tracker.freed(Address{1000});
+  EXPECT_EQ(owner(), std::nullopt);
+  const auto second = tracker.allocated(Address{1020}, 100, true, true).id;
+  EXPECT_EQ(owner(), second);
+  tracker.freed(Address{1020});
+  const auto third = tracker.allocated(Address{1020}, 100, true, true).id;
+  EXPECT_EQ(owner(), third);
+  EXPECT_NE(third, second);
+}
+
 TEST(Tracker, ScratchHasNoMeaningAfterwards) {
   Tracker tracker;
   const auto id = tracker.allocated(Address{1000}, 100, true, true).id;
