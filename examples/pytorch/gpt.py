@@ -6,6 +6,7 @@ usage: gpt.py [--layers N] [--width N] [--heads N] [--sequence N] [--batch N] [-
 
 import argparse
 import contextlib
+import time
 
 import torch
 from torch import nn
@@ -98,6 +99,7 @@ def main():
         scaler.step(optimizer)
         scaler.update()
         print(f"iteration {i}: loss {loss.item():.9g}", flush=True)
+    time.sleep(0.1)  # autograd's thread may hold the last step yet; PyTorch aborts where the interpreter ends before it lets go
 
 
 if __name__ == "__main__":

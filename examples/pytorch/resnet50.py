@@ -5,6 +5,7 @@ usage: resnet50.py [--batch N] [--iterations N] [--amp] [--channels-last] [--sam
 
 import argparse
 import contextlib
+import time
 
 import torch
 import torchvision
@@ -41,6 +42,7 @@ def main():
         scaler.step(optimizer)
         scaler.update()
         print(f"iteration {i}: loss {loss.item():.9g}", flush=True)
+    time.sleep(0.1)  # autograd's thread may hold the last step yet; PyTorch aborts where the interpreter ends before it lets go
 
 
 if __name__ == "__main__":
