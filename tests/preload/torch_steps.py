@@ -1,6 +1,6 @@
 """What PyTorch's training scripts do around their steps: plans are followed, and nothing is unforeseen.
 
-usage: torch_steps.py BUILD_FOLDER SOURCE_ROOT PYTHON [real] [ROW]...
+usage: torch_steps.py BUILD_FOLDER SOURCE_ROOT PYTHON [real | steady] [ROW]...
 
 Each row trains a GPT at half of its need, on the software GPU, or on this machine's. It must find its iterations and follow a plan, no
 launch may touch what nobody foresees, what it prints must be what it prints without pooch, and an iteration may take 1.05 times as
@@ -19,9 +19,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support
 import missed  # noqa: E402
 
 SOURCE, PYTHON = pathlib.Path(sys.argv[2]), sys.argv[3]
-NAMED = [word for word in sys.argv[4:] if word != "real"]
+NAMED = [word for word in sys.argv[4:] if word not in ("real", "steady")]
 GPT = ["gpt.py", "--layers", 12, "--width", 768, "--batch", 16, "--vocabulary", 8192]
-DEVICE = "real" if "real" in sys.argv[4:] else "soft:h200:timing" + STEADY
+DEVICE = "real" if "real" in sys.argv[4:] else "soft:h200:timing" + (STEADY if "steady" in sys.argv[4:] else "")
 ROWS = {
     "plain": [*GPT, "--optimizer", "adamw-plain"],
     "foreach": [*GPT, "--optimizer", "adamw"],
