@@ -146,9 +146,14 @@ void KernelReader::send() {
 
 KernelReader::Received KernelReader::receive(std::string& packet) {
   packet.resize(largest_packet);
-  const ssize_t got = recv(server_->socket.number(), packet.data(), packet.size(), MSG_DONTWAIT);
+  ssize_t got;
+  do {
+    got = recv(server_->socket.number(), packet.data(), packet.size(), MSG_DONTWAIT);
+    // A process that dies with questions unread resets the socket. That is said once, ahead of its last
+    // answers.
+  } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
   if (got > 0) return packet.resize(static_cast<std::size_t>(got)), Received::packet;
-  return got < 0 && (errno == EAGAIN || errno == EINTR) ? Received::nothing : Received::end;
+  return got < 0 && errno == EAGAIN ? Received::nothing : Received::end;
 }
 
 // {"ticket":3,"kernel":{…}} or {"ticket":3,"error":"…"}; {"error":"…"}: nothing can be answered.

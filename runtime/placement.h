@@ -44,7 +44,7 @@ class Placement {
   // Called before anything that lives may leave the device.
   void set_before_leaving(std::function<void()> prepare) { before_leaving_ = std::move(prepare); }
   std::uint64_t tick() { return ++clock_; }
-  std::uint64_t fallbacks() const { return fallbacks_; }  // times that Demand was asked
+  std::uint64_t fallbacks() const { return fallbacks_; }      // times that Demand was asked
   std::uint64_t asked_bytes() const { return asked_bytes_; }  // that it was asked for, in all
 
  private:

@@ -97,9 +97,9 @@ class Session {
   // pooch's off the device, evicting where it must, so that asking once more may help. False: nothing is left
   // to give. Also from within `launch` of a submit, whose operands stay.
   bool relieve_device(std::uint64_t bytes);
-  // The driver is about to free it; nothing: not known here. `pass_through_kept`: it did not. What was dropped
-  // and is made from it is made again first; the device has read it then. Error: that failed, it must not be
-  // freed.
+  // The driver is about to free it; nothing: not known here. `pass_through_kept`: it did not. What was
+  // dropped and is made from it is made again first; the device has read it then. Error: that failed, it must
+  // not be freed.
   Result<std::optional<Freed>> pass_through_freed(Address address);
   void pass_through_kept(Address address, const Freed& what);
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <thread>
 
 #include "core/log.h"
 #include "runtime/kernel_reader.h"
@@ -119,6 +120,23 @@ TEST_F(KernelReaderTest, OneThatKillsTheProcessIsLeftOutAndTheOthersAreAskedAgai
   KernelReader reader(config, "");
   const auto first = reader.ask(kernel("first")), deadly = reader.ask(kernel("deadly")),
              last = reader.ask(kernel("last"));
+  auto all = settle(reader);
+  EXPECT_EQ(all[first], "foreseen");
+  EXPECT_EQ(all[deadly], "the reader of machine code ended");
+  EXPECT_EQ(all[last], "foreseen");
+}
+
+// The socket reports the reset before the answers that came ahead of it.
+TEST_F(KernelReaderTest, WhatWasAnsweredBeforeTheProcessDiedCounts) {
+  server(
+      "  if q['name'] == 'deadly':\n    open(root + '/dies', 'w')\n    os.abort()\n"
+      "  return kernel(q)");
+  KernelReader reader(config, "");
+  const auto first = reader.ask(kernel("first")), deadly = reader.ask(kernel("deadly")),
+             last = reader.ask(kernel("last"));
+  EXPECT_TRUE(reader.poll().empty()) << "the process has hardly started";
+  for (int i = 0; i < 3000 && !fs::exists(root / "dies"); ++i) std::this_thread::sleep_for(10ms);
+  std::this_thread::sleep_for(300ms);  // it dies with a question unread
   auto all = settle(reader);
   EXPECT_EQ(all[first], "foreseen");
   EXPECT_EQ(all[deadly], "the reader of machine code ended");
