@@ -110,6 +110,41 @@ KERNEL shared_loaded_pointers(float* const* table) {
   to[(threadIdx.x + 1) & 31][0] = 1;
 }
 
+// taking_turns: p0 load, p1 load, p2 store
+KERNEL taking_turns(const int* a, const float* b, float* to) {
+  __shared__ union {
+    const int* address;
+    double number;
+  } part[256];
+  part[threadIdx.x].address = a + threadIdx.x;
+  __syncthreads();
+  const int* const from = part[255 - threadIdx.x].address;
+  const double number = b[*from];
+  __syncthreads();
+  part[threadIdx.x].number = number;
+  __syncthreads();
+  to[threadIdx.x] = part[255 - threadIdx.x].number;
+}
+
+// taking_turns_again: p0 load, p1 load+store
+KERNEL taking_turns_again(double* const a, double* b) {
+  __shared__ union {
+    double* address;
+    double number;
+  } part[256];
+  part[threadIdx.x].address = a + threadIdx.x;
+  __syncthreads();
+  const double number = *part[255 - threadIdx.x].address;
+  __syncthreads();
+  part[threadIdx.x].number = number;
+  __syncthreads();
+  const double sum = part[255 - threadIdx.x].number + b[0];
+  __syncthreads();
+  part[threadIdx.x].address = b + threadIdx.x;
+  __syncthreads();
+  *part[255 - threadIdx.x].address = sum;
+}
+
 // generic: p0 store
 KERNEL generic(float* a, int n, int which) {
   __shared__ float part[64];

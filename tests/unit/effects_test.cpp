@@ -338,6 +338,88 @@ TEST(Effects, SharedMemoryKeepsAddressesAndWhatNobodyStoredIsUnknown) {
   EXPECT_EQ(effects_of({"LDS.64 R4, [R8]", "STG.E desc[UR4][R4.64], R0", "EXIT"}).verdict, Verdict::unknown);
 }
 
+// First addresses are exchanged, then numbers; `turn` stands where the one ends and the other begins. R4:5 is the
+// address found, and R12:13 the number.
+std::vector<std::string> exchanges(const std::vector<std::string>& turn,
+                                   const std::vector<std::string>& second = {"STS.64 [R0], R6"}) {
+  std::vector<std::string> lines = {"S2R R0, SR_TID.X",       "S2R R1, SR_LANEID",        "LDC.64 R2, c[0x0][0x210]",
+                                    "STS.64 [R0], R2",        "BAR.SYNC.DEFER_BLOCKING 0x0", "LDS.64 R4, [R1]",
+                                    "LDG.E.64 R6, [R4.64]"};
+  lines.insert(lines.end(), turn.begin(), turn.end());
+  lines.insert(lines.end(), second.begin(), second.end());
+  for (const char* const line : {"BAR.SYNC.DEFER_BLOCKING 0x0", "LDS.64 R12, [R1]", "LDC.64 R8, c[0x0][0x218]",
+                                 "STG.E.64 [R8.64], R12", "EXIT"})
+    lines.push_back(line);
+  return lines;
+}
+
+const std::vector<std::string> a_barrier = {"BAR.SYNC.DEFER_BLOCKING 0x0"};
+
+TEST(Effects, NumbersAndAddressesMayTakeTurnsInSharedMemory) {
+  const auto found = effects_of(exchanges(a_barrier));
+  EXPECT_EQ(found.verdict, Verdict::foreseen);
+  EXPECT_EQ(words(found), "0 load, 8 store");
+}
+
+TEST(Effects, WithoutABarrierBetweenThemAnAddressMayBeANumber) {
+  EXPECT_NE(effects_of(exchanges({})).verdict, Verdict::foreseen);
+}
+
+TEST(Effects, OnlyABarrierOfAllThreadsIsOne) {
+  for (const char* const other : {"BAR.SYNC.DEFER_BLOCKING 0x1, 0x40", "BAR.ARV 0x0, 0x40", "WARPSYNC.ALL"})
+    EXPECT_NE(effects_of(exchanges({other})).verdict, Verdict::foreseen) << other;
+  EXPECT_NE(effects_of(exchanges({"@P0 BAR.SYNC.DEFER_BLOCKING 0x0"})).verdict, Verdict::foreseen);
+}
+
+// Then an address is exchanged again.
+std::vector<std::string> three_exchanges(const std::vector<std::string>& second) {
+  auto lines = exchanges({"LDC.64 R14, c[0x0][0x218]"}, {});
+  lines.resize(8);
+  for (const char* const line : {"BAR.SYNC.DEFER_BLOCKING 0x0", "STS.64 [R0], R6", "BAR.SYNC.DEFER_BLOCKING 0x0",
+                                 "LDS.64 R12, [R1]", "BAR.SYNC.DEFER_BLOCKING 0x0"})
+    lines.push_back(line);
+  lines.insert(lines.end(), second.begin(), second.end());
+  for (const char* const line : {"BAR.SYNC.DEFER_BLOCKING 0x0", "LDS.64 R16, [R1]", "STG.E.64 [R16.64], R12", "EXIT"})
+    lines.push_back(line);
+  return lines;
+}
+
+TEST(Effects, WhatIsStoredInTheSamePlaceReplacesWhatWasThere) {
+  const auto found = effects_of(three_exchanges({"STS.64 [R0], R14"}));
+  EXPECT_EQ(found.verdict, Verdict::foreseen);
+  EXPECT_EQ(words(found), "0 load, 8 store");
+}
+
+TEST(Effects, ElsewhereOrOnlySometimesItDoesNot) {
+  for (const std::vector<std::string>& second : std::vector<std::vector<std::string>>{
+           {"STS.64 [R0+0x8], R14"},
+           {"STS [R0], R14"},
+           {"@P0 STS.64 [R0], R14"},
+           {"IADD3 R0, R0, 0x8, RZ", "STS.64 [R0], R14"},
+           {"@P0 BRA `(.L_x_1)", "STS.64 [R0], R14", ".L_x_1:"},
+           {"@P0 EXIT", "STS.64 [R0], R14"},
+           {".L_x_1:", "IADD3 R0, R0, 0x8, RZ", "STS.64 [R0], R14", "@P0 BRA `(.L_x_1)"}})
+    EXPECT_EQ(effects_of(three_exchanges(second)).verdict, Verdict::hidden) << second.back();
+}
+
+// Where the first store's register was set in a loop it is another place in each round.
+TEST(Effects, ARegisterThatALoopSetsIsNoPlace) {
+  auto lines = three_exchanges({"STS.64 [R0], R14", "@P0 BRA `(.L_x_1)"});
+  lines.insert(lines.begin(), ".L_x_1:");
+  EXPECT_EQ(effects_of(lines).verdict, Verdict::hidden);
+}
+
+TEST(Effects, ThreadsThatMayMeetAtDifferentBarriersAreNotFollowed) {
+  const auto found = effects_of(exchanges({"@P0 BRA `(.L_x_1)", "BAR.SYNC.DEFER_BLOCKING 0x0", "BRA `(.L_x_2)", ".L_x_1:",
+                                           "BAR.SYNC.DEFER_BLOCKING 0x0", ".L_x_2:"}));
+  EXPECT_NE(found.verdict, Verdict::foreseen);
+}
+
+TEST(Effects, WhereAClusterOrAnEngineStoresTooSharedMemoryIsOnePlace) {
+  for (const char* const other : {"UCGABAR_WAIT", "SYNCS.ARRIVE.TRANS64 RZ, [R1], RZ", "UBLKCP.S.G [UR4], [UR6], UR8"})
+    EXPECT_NE(effects_of(exchanges({"BAR.SYNC.DEFER_BLOCKING 0x0", other})).verdict, Verdict::foreseen) << other;
+}
+
 TEST(Effects, ATableTellsWhichWordABlockTakes) {
   const auto found =
       effects_of({"S2UR UR5, SR_CTAID.X", "ULDC.U8 UR5, c[0x0][UR5+0xa10]", "USHF.L.U32 UR8, UR5, 0x3, URZ",

@@ -290,7 +290,7 @@ TEST(Session, PassedThroughMemoryMakesHandlesGiveWay) {
   EXPECT_LE(device.created_bytes(), 14 * MiB) << "5 MiB take three pages";
   session->passed_through(Address{0x7000}, 5 * MiB, true);
   EXPECT_EQ(session->summary().peak_device_bytes, 20 * MiB);
-  session->pass_through_freed(Address{0x7000});
+  EXPECT_TRUE(session->pass_through_freed(Address{0x7000}));
   EXPECT_EQ(touch(*session, device, {{a, 18 * MiB, Effect::read}}), 0) << "the room is back";
   testing::internal::CaptureStderr();
   EXPECT_FALSE(session->admit_pass_through(21 * MiB)) << "passed-through memory cannot be moved to the host";

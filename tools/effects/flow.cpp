@@ -32,9 +32,20 @@ bool has_register(const Instruction& one) {
 
 }  // namespace
 
-Machine::Machine(const Kernel& kernel, const Code& code) : kernel_(kernel), code_(code) {
+Machine::Machine(const Kernel& kernel, const Code& code, std::optional<Phases> phases)
+    : kernel_(kernel), code_(code), phases_(std::move(phases)) {
   contexts_.emplace_back();
   find_blocks();
+  successors_.resize(begins_.size());
+  const std::size_t regions = phases_ ? phases_->regions() : 1;
+  shared_.resize(regions);
+  left_.resize(regions);
+}
+
+std::optional<Phases> Machine::find_phases() const {
+  std::vector<std::size_t> lasts;
+  for (const std::size_t end : ends_) lasts.push_back(end - 1);
+  return Phases::find(code_, lasts, successors_);
 }
 
 void Machine::find_blocks() {
@@ -43,7 +54,7 @@ void Machine::find_blocks() {
   const std::size_t count = code_.instructions.size();
   for (std::size_t i = 0; i < count; ++i) {
     const auto action = action_of(code_.instructions[i]);
-    if (action && ends_block(*action)) begins.insert(i + 1);
+    if ((action && ends_block(*action)) || is_full_barrier(code_.instructions[i])) begins.insert(i + 1);
   }
   begins_.assign(begins.begin(), begins.lower_bound(count));
   block_at_.resize(count);
@@ -84,12 +95,14 @@ void Machine::run_rounds() {
   find_unreached();
 }
 
-// True: shared memory holds more than it did when the round began.
+// True: another one is needed, since shared memory holds more than it did when this one began.
 bool Machine::run_round() {
   states_.clear();
   reached_.clear();
-  shared_changed_ = shared_unset_ = false;
-  flow_to({0, 0}, State{});
+  shared_changed_ = false;
+  unset_.assign(shared_.size(), false);
+  states_.emplace(Node{0, 0}, State{});
+  waiting_.insert({0, 0});
   const std::size_t most_steps = steps_for_all + steps_for_each * code_.instructions.size();
   while (!waiting_.empty()) {
     const auto [block, context] = *waiting_.begin();
@@ -100,23 +113,22 @@ bool Machine::run_round() {
     waiting_.clear();
     return false;
   }
-  if (!shared_changed_ && shared_unset_) {
-    // What nobody was seen to store may be anything.
-    for (ValueId& half : shared_)
-      if (half == Values::bottom) half = values_.unknown();
-    return true;
-  }
-  return shared_changed_;
+  return settle_shared();
 }
 
 void Machine::run_block(const Node& node) {
   reached_.insert(node.block);
   State state = states_.at(node);
+  block_ = node.block;
+  if (phases_) region_ = phases_->region(block_);
   for (std::size_t at = begins_[node.block]; at < ends_[node.block]; ++at, ++steps_) step(state, at);
   leave(node, state);
 }
 
 void Machine::flow_to(const Node& node, const State& state) {
+  successors_[block_].insert(node.block);
+  if (phases_ && !phases_->leads(block_, node.block))
+    accesses_.lose(begins_[node.block], "a way that was not there before");
   const auto [found, is_new] = states_.try_emplace(node, state);
   if (is_new || found->second.join(values_, state)) waiting_.insert({node.block, node.context});
 }
@@ -139,6 +151,7 @@ void Machine::leave(const Node& node, const State& state) {
     case Action::converge:
       return leave_barrier(node, one, state);
     case Action::exit:
+      leave_shared(state);
       if (is_conditional(one) && !last) {
         State stays = state;
         if (one.guard) stays.assume(one.guard->opposite());
@@ -146,7 +159,11 @@ void Machine::leave(const Node& node, const State& state) {
       }
       return;
     default:
-      if (!last) flow_to(next, state);
+      if (last) return;
+      if (!phases_ || !is_full_barrier(one)) return flow_to(next, state);
+      State passed = state;
+      passed.shared_before = passed.shared;
+      flow_to(next, passed);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "tools/effects/accesses.h"
 #include "tools/effects/kernel.h"
 #include "tools/effects/opcodes.h"
+#include "tools/effects/phases.h"
 #include "tools/effects/sass.h"
 #include "tools/effects/state.h"
 
@@ -28,10 +29,12 @@ struct Address {
 
 class Machine {
  public:
-  Machine(const Kernel& kernel, const Code& code);
+  // `phases`: of a run before, which found them; then shared memory is followed from barrier to barrier.
+  Machine(const Kernel& kernel, const Code& code, std::optional<Phases> phases = std::nullopt);
 
   // To the end, or until it is lost.
   KernelEffects run();
+  std::optional<Phases> find_phases() const;
 
  private:
   // A block, under the calls that lead to it.
@@ -64,6 +67,7 @@ class Machine {
   void read_constants(const State& state, const Instruction& one, Action action);
   void compute(State& state, const Instruction& one, Action action);
   void write(State& state, const Instruction& one, const std::vector<Cell>& results);
+  Cell defined(Cell cell, std::size_t reg) const;
   void forget_predicates(State& state, const Instruction& one);
   std::vector<Cell> result(State& state, const Instruction& one, Action action, unsigned count);
 
@@ -97,7 +101,6 @@ class Machine {
   void step_load(State& state, std::size_t at, const Operand& memory, unsigned count);
   void step_store(State& state, std::size_t at, const Operand& memory, unsigned count);
   void step_local(State& state, std::size_t at, Action action, unsigned count);
-  void step_shared(State& state, const Instruction& one, Action action, unsigned count);
   void step_tensor(State& state, std::size_t at, Action action);
   void read_tensor_map(std::size_t at, Effect effect, const Address& where);
   void step_bulk(State& state, std::size_t at);
@@ -106,9 +109,15 @@ class Machine {
                    const std::vector<Cell>& data);
   std::vector<Cell> load_local(const State& state, const Instruction& one, SymbolId symbol,
                                std::int64_t offset, unsigned count);
-  void store_shared(unsigned count, const std::vector<Cell>& data);
-  ValueId load_shared(unsigned half, unsigned count);
   std::vector<Cell> data_of(const State& state, const Instruction& one, unsigned count);
+
+  // shared.cpp
+  void step_shared(State& state, const Instruction& one, Action action, unsigned count);
+  SharedPlace shared_place(const State& state, const Instruction& one, unsigned count) const;
+  void store_shared(State& state, unsigned count, const std::vector<Cell>& data, const SharedPlace& place = {});
+  ValueId load_shared(const State& state, unsigned half, unsigned count);
+  void leave_shared(const State& state);
+  bool settle_shared();
 
   // step_calls.cpp
   void step_call(State& state, std::size_t at);
@@ -133,8 +142,15 @@ class Machine {
   std::size_t steps_ = 0;
   std::optional<Predicate> guard_;  // under which operands are read
 
-  std::array<ValueId, 2> shared_{};  // all that shared memory may hold, by half of a 64-bit word
-  bool shared_changed_ = false, shared_unset_ = false;
+  std::size_t block_ = 0, at_ = 0;  // which is run, and its instruction
+  Phases::Graph successors_;  // found so far
+
+  std::optional<Phases> phases_;
+  std::size_t region_ = 0;
+  // By region, one where no phases are known: all that is stored there, and what threads leave that end there.
+  std::vector<SharedHalves> shared_, left_;
+  std::vector<bool> unset_;  // something was loaded there that nobody had stored
+  bool shared_changed_ = false;
   bool settles_ = true;  // else what is stored there from now on may be anything
 };
 

@@ -7,7 +7,8 @@ namespace pooch::effects {
 Cell join(Values& values, const Cell& a, const Cell& b) {
   if (a.value == Values::bottom) return b;
   if (b.value == Values::bottom) return a;
-  return {values.join(a.value, b.value), a.symbol == b.symbol ? a.symbol : 0};
+  return {values.join(a.value, b.value), a.symbol == b.symbol ? a.symbol : 0,
+          a.definition == b.definition ? a.definition : 0};
 }
 
 Predicate State::leader(const Predicate& predicate) const {
@@ -57,7 +58,7 @@ void State::know_nonzero(Values& values, const Predicate& when, std::size_t reg,
   all.push_back(reg);
   for (const std::size_t one : all) {
     const Cell cell = registers_[one];
-    guards_.push_back({one, when, {values.without_zero(cell.value), cell.symbol}, true});
+    guards_.push_back({one, when, {values.without_zero(cell.value), cell.symbol, cell.definition}, true});
   }
 }
 
@@ -159,6 +160,8 @@ bool State::join(Values& values, const State& other) {
     changed = changed || both != scattered_[i];
     scattered_[i] = both;
   }
+  changed = shared.join(values, other.shared) || changed;
+  changed = shared_before.join(values, other.shared_before) || changed;
   for (const auto& [name, targets] : other.barriers)
     for (const std::size_t target : targets) changed = barriers[name].insert(target).second || changed;
   return changed;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/effects/sass.h"
+#include "tools/effects/shared.h"
 #include "tools/effects/value.h"
 
 namespace pooch::effects {
@@ -15,11 +16,13 @@ namespace pooch::effects {
 struct Cell {
   ValueId value = Values::bottom;
   SymbolId symbol = 0;
+  // Which instruction set this register, where a thread runs that once at most. 0: nobody knows.
+  std::uint32_t definition = 0;
 
   bool operator==(const Cell&) const = default;
 };
 
-// Both may be there. A symbol stays where they agree, or where one was never set.
+// Both may be there. A symbol or a definition stays where they agree, or where one was never set.
 Cell join(Values& values, const Cell& a, const Cell& b);
 
 // A register was written under a predicate: while the predicate holds it has one content, else the other.
@@ -64,6 +67,9 @@ class State {
   ValueId any_slot(Values& values, unsigned half, bool either) const;
   void set_any_slot(Values& values, unsigned half, bool either, ValueId value);
   const std::map<std::int64_t, Cell>& slots() const { return slots_; }
+
+  // Of shared memory: what this way has stored, and what it had stored at the last barrier.
+  SharedContent shared, shared_before;
 
   // The places that a convergence barrier may lead to.
   std::map<std::string, std::set<std::size_t>> barriers;

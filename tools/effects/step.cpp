@@ -95,6 +95,7 @@ bool is_memory(Action action) {
 
 void Machine::step(State& state, std::size_t at) {
   const Instruction& one = code_.instructions[at];
+  at_ = at;
   if (one.never) return;
   const auto action = action_of(one);
   if (!action) {
@@ -148,7 +149,7 @@ void Machine::compute(State& state, const Instruction& one, Action action) {
   std::vector<std::pair<Predicate, std::vector<Cell>>> guarded;
   // From other lanes comes what is guarded by their own predicates.
   const bool crosses_lanes = action == Action::shuffle || one.name == "R2UR";
-  if (one.name == "SYNCS" && (one.has("EXCH") || one.has("CAS"))) store_shared(1, data_of(state, one, 2));
+  if (one.name == "SYNCS" && (one.has("EXCH") || one.has("CAS"))) store_shared(state, 1, data_of(state, one, 2));
   if (!one.guard && !crosses_lanes) {
     std::set<std::size_t> from;
     for (const Operand& operand : one.operands)
@@ -165,7 +166,15 @@ void Machine::compute(State& state, const Instruction& one, Action action) {
   if (to == one.operands.end() || !to->reg) return;
   for (const auto& [when, cells] : guarded)
     for (std::size_t i = 0; i < cells.size(); ++i)
-      state.add_guard(State::index(*to->reg) + i, when, cells[i]);
+      state.add_guard(State::index(*to->reg) + i, when, defined(cells[i], State::index(*to->reg) + i));
+}
+
+// What the register holds from this instruction on.
+Cell Machine::defined(Cell cell, std::size_t reg) const {
+  constexpr std::size_t registers = 512;
+  const bool once = phases_ && !phases_->repeats(block_);
+  cell.definition = once ? static_cast<std::uint32_t>(at_ * registers + reg + 1) : 0;
+  return cell;
 }
 
 // The first register operand, and those behind it.
@@ -176,7 +185,7 @@ void Machine::write(State& state, const Instruction& one, const std::vector<Cell
   const std::size_t first = State::index(*to->reg);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if ((first + i) / 256 != first / 256) break;
-    state.set(values_, first + i, results[i], one.guard);
+    state.set(values_, first + i, defined(results[i], first + i), one.guard);
   }
 }
 

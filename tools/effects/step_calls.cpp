@@ -80,8 +80,9 @@ void Machine::copy_outside(State& state, std::size_t at, bool tensor) {
     read_tensor_map(at, loads, {low.value, high.value, low.symbol});
   else
     accesses_.touch(values_, at, loads, low.value, high.value);
+  if (phases_) accesses_.lose(at, "a copy to another block");
   const Cell loaded{values_.of({Origin::loaded}), 0};
-  store_shared(2, {loaded, loaded});
+  store_shared(state, 2, {loaded, loaded});
 }
 
 }  // namespace pooch::effects

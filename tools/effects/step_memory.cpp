@@ -1,4 +1,4 @@
-// Loads, stores, and what goes through shared memory and the stack.
+// Loads and stores, and what goes through the stack.
 #include <algorithm>
 
 #include "tools/effects/machine.h"
@@ -48,7 +48,7 @@ void Machine::step_memory(State& state, std::size_t at, Action action) {
       return;
     case Action::copy_in:
       global(loads);
-      return store_shared(2, from_memory);
+      return store_shared(state, 2, from_memory);
     case Action::bulk_copy:
       return step_bulk(state, at);
     case Action::bulk_reduction:
@@ -88,7 +88,7 @@ void Machine::step_load(State& state, std::size_t at, const Operand& memory, uns
         add(load_local(state, one, from.symbol, 0, count));
       } else if (origin == Origin::shared_window) {
         for (unsigned half = 0; half < count; ++half)
-          data[half] = join(values_, data[half], {load_shared(half & 1, count), 0});
+          data[half] = join(values_, data[half], {load_shared(state, half & 1, count), 0});
       } else {
         special = false;
         break;
@@ -131,7 +131,7 @@ void Machine::step_store(State& state, std::size_t at, const Operand& memory, un
   access(to, at, action_of(one) == Action::store ? stores : updates);
   const auto data = data_of(state, one, count);
   if (values_.has(to.high, Origin::local_window)) store_local(state, one, 0, 0, data);
-  if (values_.has(to.high, Origin::shared_window)) store_shared(count, data);
+  if (values_.has(to.high, Origin::shared_window)) store_shared(state, count, data);
 }
 
 std::vector<Cell> Machine::data_of(const State& state, const Instruction& one, unsigned count) {
@@ -200,40 +200,6 @@ std::vector<Cell> Machine::load_local(const State& state, const Instruction& one
   return data;
 }
 
-// Shared memory is one place: whatever is stored may be loaded anywhere. Words of 64 bits lie at multiples of
-// 8, so halves that were stored as halves stay apart.
-void Machine::store_shared(unsigned count, const std::vector<Cell>& data) {
-  for (unsigned i = 0; i < data.size(); ++i)
-    for (unsigned half = 0; half < 2; ++half) {
-      if (count > 1 && half != (i & 1)) continue;
-      const ValueId both = settles_ ? values_.join(shared_[half], data[i].value) : values_.unknown();
-      shared_changed_ = shared_changed_ || both != shared_[half];
-      shared_[half] = both;
-    }
-}
-
-ValueId Machine::load_shared(unsigned half, unsigned count) {
-  const ValueId found = count > 1 ? shared_[half] : values_.join(shared_[0], shared_[1]);
-  shared_unset_ = shared_unset_ || found == Values::bottom;
-  return found;
-}
-
-void Machine::step_shared(State& state, const Instruction& one, Action action, unsigned count) {
-  const bool matrix = one.name.ends_with("SM") || one.name.starts_with("LDT") || one.name.starts_with("STT");
-  if (action != Action::shared_load) {
-    auto data = data_of(state, one, count);
-    if (action == Action::shared_atomic && one.has("CAS"))
-      for (const Operand* const operand : sources(one))
-        if (operand->kind == OperandKind::reg) data.push_back(source(state, one, *operand, 0));
-    store_shared(matrix || action == Action::shared_atomic ? 1 : count, data);
-    if (action == Action::shared_store) return;
-  }
-  std::vector<Cell> loaded;
-  for (unsigned i = 0; i < count; ++i)
-    loaded.push_back({load_shared(i & 1, matrix || action == Action::shared_atomic ? 1 : count), 0});
-  write(state, one, loaded);
-}
-
 // [shared], [global], bytes or the other way round: S.G or G.S.
 void Machine::step_bulk(State& state, std::size_t at) {
   const Instruction& one = code_.instructions[at];
@@ -247,7 +213,7 @@ void Machine::step_bulk(State& state, std::size_t at) {
   }
   // Within shared memory nothing global is touched, but where what one is the window tells.
   access(address(state, one, *global, true), at, to_global ? stores : loads);
-  if (!to_global) store_shared(2, {{values_.of({Origin::loaded}), 0}, {values_.of({Origin::loaded}), 0}});
+  if (!to_global) store_shared(state, 2, {{values_.of({Origin::loaded}), 0}, {values_.of({Origin::loaded}), 0}});
 }
 
 // [shared and coordinates], [tensor map].
@@ -263,7 +229,7 @@ void Machine::step_tensor(State& state, std::size_t at, Action action) {
                                                          : updates;
   read_tensor_map(at, effect, address(state, one, *map, true));
   if (action == Action::tensor_load)
-    store_shared(2, {{values_.of({Origin::loaded}), 0}, {values_.of({Origin::loaded}), 0}});
+    store_shared(state, 2, {{values_.of({Origin::loaded}), 0}, {values_.of({Origin::loaded}), 0}});
 }
 
 // What the map that lies there names.
