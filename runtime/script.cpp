@@ -272,8 +272,13 @@ class ScriptCompiler {
         if (place.kind == ReplayPlace::Kind::temporary) join(replay.serves, of_slot[place.slot]);
       for (const ReplayPlace& place : replay.operands)
         if (place.kind == ReplayPlace::Kind::temporary) join(of_slot[place.slot], replay.serves);
-      for (const std::uint32_t buffer : known_.operands[replay.position]) {
-        if (buffer == tracker::no_buffer || map_of_buffer_[buffer] == none) continue;
+      // What lies in temporary memory is another version than the map's: no replay before needs to bring that
+      // back.
+      for (std::size_t o = 0; o < replay.operands.size(); ++o) {
+        const std::uint32_t buffer = known_.operands[replay.position][o];
+        if (buffer == tracker::no_buffer || map_of_buffer_[buffer] == none ||
+            replay.operands[o].kind == ReplayPlace::Kind::temporary)
+          continue;
         const std::uint32_t map = map_of_buffer_[buffer];
         if (script_.maps_[map].of == MapClass::recompute) join(of_map[map], replay.serves);
       }

@@ -134,5 +134,50 @@ TEST(PlannedScripts, NothingMayReadWhatIsGone) {
             "plan: the replay of op 1 before op 4 reads what is gone");
 }
 
+// Op 0 makes A, op 1 makes B of it, op 2 changes A in place. A is made again before op 4, and then B before
+// op 5: of A's first version, which has a place of its own by then. Op 2 has nothing to do with that, and has
+// not run when B is dropped.
+TEST(PlannedScripts, WhatPassesThroughTemporaryMemoryNeedsNothingThatCameBackBefore) {
+  constexpr std::uint64_t bytes = 4 << 20;
+  PhaseProfile profile;
+  profile.id = "9f32";
+  profile.functions = {"work"};
+  profile.buffers = {{bytes, true}, {bytes, true, 0, 6}, {bytes, true, 1, 6}, {bytes, true, 3, 6}};
+  profile.versions = {{0, 0, bytes, outside, {0}, Role::input},
+                      {1, 0, bytes, 0, {1, 2}, Role::activation},
+                      {2, 0, bytes, 1, {5}, Role::feature_map},
+                      {1, 0, bytes, 2, {4}, Role::feature_map},
+                      {3, 0, bytes, 3, {4}, Role::activation}};
+  const std::vector<std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>>> ops = {
+      {{0}, {1}}, {{1}, {2}}, {{1}, {3}}, {{}, {4}}, {{3, 4}, {}}, {{2}, {}}};
+  for (const auto& [reads, writes] : ops) {
+    ProfileOp op;
+    op.kind = OpKind::elementwise;
+    op.us = 1;
+    op.reads = reads;
+    op.writes = writes;
+    profile.ops.push_back(op);
+  }
+  const runtime::KnownPhase phase = test::known_phase(profile);
+  Plan plan;
+  plan.phase = profile.id;
+  plan.structure = structure_of(profile);
+  PlanMap a, b;
+  a.map = 0, a.buffer = 1, a.by = {0, 2};
+  b.map = 1, b.buffer = 2, b.by = {1};
+  a.bytes = b.bytes = bytes;
+  a.of = b.of = MapClass::recompute;
+  plan.maps = {a, b};
+  const auto replay = [](std::uint32_t op) { return PlanAction{PlanAction::Kind::replay, op}; };
+  plan.before = {{4, {replay(0), replay(2)}}, {5, {replay(0), replay(1)}}};
+  plan.after = {{1, {{PlanAction::Kind::drop, 1}}}, {2, {{PlanAction::Kind::drop, 0}}}};
+  const auto script = runtime::Script::compile(plan, phase, 0);
+  ASSERT_TRUE(script) << script.error().message;
+  std::vector<std::int32_t> positions;
+  for (const std::uint32_t index : script->maps()[1].chain)
+    positions.push_back(script->replays()[index].position);
+  EXPECT_EQ(positions, (std::vector<std::int32_t>{0, 1}));
+}
+
 }  // namespace
 }  // namespace pooch
