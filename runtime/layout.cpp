@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace pooch::runtime {
 namespace {
 
 constexpr std::int32_t far = 1 << 30;
+constexpr int most_rounds = 3;
 
 // When pieces of memory are taken, while they are handed out.
 class Times {
@@ -60,11 +62,18 @@ class Choosing {
   Choosing(const std::vector<LayoutItem>& items, std::uint64_t limit) : items_(items), limit_(limit) {
     layout_.frames_of.resize(items.size());
   }
-  Layout run(Order kind) {
-    std::vector<std::pair<std::int64_t, std::uint32_t>> order;
-    for (std::uint32_t i = 0; i < items_.size(); ++i) order.emplace_back(rank(items_[i], kind), i);
+  // `first`: by item, the higher ones choose first; equal ones in this order. Those that nothing good was
+  // left for are raised in it.
+  Layout run(Order kind, std::vector<std::int32_t>& first) {
+    std::vector<std::tuple<std::int32_t, std::int64_t, std::uint32_t>> order;
+    for (std::uint32_t i = 0; i < items_.size(); ++i) order.emplace_back(-first[i], rank(items_[i], kind), i);
     std::sort(order.begin(), order.end());
-    for (const auto& [rank, i] : order) place(i);
+    for (const auto& [before, rank, i] : order) {
+      const double waited_us = layout_.wait_us;
+      const std::uint64_t was = total_;
+      place(i);
+      if (layout_.wait_us > waited_us || (total_ > limit_ && total_ > was)) ++first[i];
+    }
     return std::move(layout_);
   }
 
@@ -151,9 +160,12 @@ Layout lay_out(const std::vector<LayoutItem>& items, std::uint64_t limit) {
   for (const double share : {1.0, 0.98, 0.95, 0.9, 0.0}) {
     const auto generous = static_cast<std::uint64_t>(static_cast<double>(limit) * share);
     for (const Order order : {Order::earliest, Order::longest, Order::latest}) {
-      Layout made = Choosing(items, generous).run(order);
-      if (!best || better(made, *best, limit)) best = std::move(made);
-      if (best->bytes() <= limit && best->wait_us == 0) return std::move(*best);
+      std::vector<std::int32_t> first(items.size());
+      for (int round = 0; round < most_rounds; ++round) {
+        Layout made = Choosing(items, generous).run(order, first);
+        if (!best || better(made, *best, limit)) best = std::move(made);
+        if (best->bytes() <= limit && best->wait_us == 0) return std::move(*best);
+      }
     }
   }
   return std::move(*best);

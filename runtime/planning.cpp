@@ -225,7 +225,7 @@ bool Planning::keeps_short_plan(State& state, std::optional<double> instead_ms) 
 }
 
 void Planning::retry_layout(tracker::PhaseIndex phase, State& state) {
-  constexpr int most = 4;
+  constexpr int most = 8;
   if (!state.settled) return;
   const std::uint64_t shortfall = executor_.take_shortfall(phase);
   if (shortfall == 0) return;
