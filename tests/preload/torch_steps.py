@@ -2,7 +2,7 @@
 
 usage: torch_steps.py BUILD_FOLDER SOURCE_ROOT PYTHON [real | steady] [ROW]...
 
-Each row trains a GPT at half of its need, on the software GPU, or on this machine's. It must find its iterations and follow a plan, no
+Each row trains a GPT or a network of convolutions at half of its need, on the software GPU, or on this machine's. It must find its iterations and follow a plan, no
 launch may touch what nobody foresees, what it prints must be what it prints without pooch, and an iteration may take 1.05 times as
 long as the plan foretells; where torch.compile makes the kernels, 1.2 times as long as in-core too. The software GPU does not know
 what Triton's kernels compute, so what such a program prints is `nan`. All rows run where none is named.
@@ -33,6 +33,8 @@ ROWS = {
     "flash": [*GPT, "--attention", "flash", "--amp"],
     "cudnn": [*GPT, "--attention", "cudnn", "--amp"],
     "compiled": [*GPT, "--compile"],
+    "compiled-resnet50": ["resnet50.py", "--batch", 256, "--compile"],
+    "short-ops": ["../../tests/preload/short_ops_program.py", "--batch", 128],
 }
 FEW, ITERATIONS = 24, 40
 LIMIT, COMPILED_LIMIT = 1.05, 1.2
@@ -46,7 +48,7 @@ class Steps(unittest.TestCase):
         self.assertEqual(done.status, 0, done.err)
         if done.device is not None:
             self.assertEqual(done.device["violations"], [])
-            if row != "compiled":
+            if "--compile" not in ROWS[row]:
                 self.assertEqual(done.device["tokens"]["unknown"], {})
         return done
 
@@ -73,7 +75,7 @@ class Steps(unittest.TestCase):
               f"{over:.3f} times in-core); {summary['planned_iterations']} of {summary['iterations']} iterations planned, "
               f"{summary['verified']} maps compared", flush=True)
         self.keeps(row, ratio, LIMIT)
-        if row == "compiled":
+        if "--compile" in ROWS[row]:
             self.keeps(row + ", over in-core", over, COMPILED_LIMIT)
 
     def keeps(self, what, figure, limit):

@@ -103,10 +103,14 @@ std::optional<Functor> functor_of(std::string_view text) {
   if (one != 0 && (text.starts_with("at::native::direct_copy_kernel_cuda(") ||
                    text.starts_with("at::native::GeluCUDAKernelImpl(") ||
                    text.starts_with("at::native::reciprocal_kernel_cuda(") ||
+                   text.starts_with("at::native::sigmoid_kernel_cuda(") ||
+                   text.starts_with("at::native::(anonymous namespace)::silu_kernel(") ||
                    text.starts_with("at::native::sqrt_kernel_cuda(") ||
                    text.starts_with("at::native::(anonymous namespace)::pow_tensor_scalar_kernel_impl<")))
     return Functor{{one, one}, empty, 0, 0};
-  if (two != 0 && text.starts_with("at::native::GeluBackwardCUDAKernelImpl("))
+  if (two != 0 && (text.starts_with("at::native::GeluBackwardCUDAKernelImpl(") ||
+                   text.starts_with("at::native::sigmoid_backward_kernel_cuda(") ||
+                   text.starts_with("at::native::(anonymous namespace)::silu_backward_kernel(")))
     return Functor{{two, two, two}, empty, 0, 0};
   // native/cuda/PointwiseOpsKernel.cu, Lerp.cu: a factor, in the type that they compute in
   const std::uint32_t factor = std::max(4u, two + three);
