@@ -338,17 +338,18 @@ TEST(Effects, SharedMemoryKeepsAddressesAndWhatNobodyStoredIsUnknown) {
   EXPECT_EQ(effects_of({"LDS.64 R4, [R8]", "STG.E desc[UR4][R4.64], R0", "EXIT"}).verdict, Verdict::unknown);
 }
 
-// First addresses are exchanged, then numbers; `turn` stands where the one ends and the other begins. R4:5 is the
-// address found, and R12:13 the number.
+// First addresses are exchanged, then numbers; `turn` stands where the one ends and the other begins. R4:5 is
+// the address found, and R12:13 the number.
 std::vector<std::string> exchanges(const std::vector<std::string>& turn,
                                    const std::vector<std::string>& second = {"STS.64 [R0], R6"}) {
-  std::vector<std::string> lines = {"S2R R0, SR_TID.X",       "S2R R1, SR_LANEID",        "LDC.64 R2, c[0x0][0x210]",
-                                    "STS.64 [R0], R2",        "BAR.SYNC.DEFER_BLOCKING 0x0", "LDS.64 R4, [R1]",
-                                    "LDG.E.64 R6, [R4.64]"};
+  std::vector<std::string> lines = {
+      "S2R R0, SR_TID.X",    "S2R R1, SR_LANEID",           "LDC.64 R2, c[0x0][0x210]",
+      "STS.64 [R0], R2",     "BAR.SYNC.DEFER_BLOCKING 0x0", "LDS.64 R4, [R1]",
+      "LDG.E.64 R6, [R4.64]"};
   lines.insert(lines.end(), turn.begin(), turn.end());
   lines.insert(lines.end(), second.begin(), second.end());
-  for (const char* const line : {"BAR.SYNC.DEFER_BLOCKING 0x0", "LDS.64 R12, [R1]", "LDC.64 R8, c[0x0][0x218]",
-                                 "STG.E.64 [R8.64], R12", "EXIT"})
+  for (const char* const line : {"BAR.SYNC.DEFER_BLOCKING 0x0", "LDS.64 R12, [R1]",
+                                 "LDC.64 R8, c[0x0][0x218]", "STG.E.64 [R8.64], R12", "EXIT"})
     lines.push_back(line);
   return lines;
 }
@@ -375,11 +376,13 @@ TEST(Effects, OnlyABarrierOfAllThreadsIsOne) {
 std::vector<std::string> three_exchanges(const std::vector<std::string>& second) {
   auto lines = exchanges({"LDC.64 R14, c[0x0][0x218]"}, {});
   lines.resize(8);
-  for (const char* const line : {"BAR.SYNC.DEFER_BLOCKING 0x0", "STS.64 [R0], R6", "BAR.SYNC.DEFER_BLOCKING 0x0",
-                                 "LDS.64 R12, [R1]", "BAR.SYNC.DEFER_BLOCKING 0x0"})
+  for (const char* const line :
+       {"BAR.SYNC.DEFER_BLOCKING 0x0", "STS.64 [R0], R6", "BAR.SYNC.DEFER_BLOCKING 0x0", "LDS.64 R12, [R1]",
+        "BAR.SYNC.DEFER_BLOCKING 0x0"})
     lines.push_back(line);
   lines.insert(lines.end(), second.begin(), second.end());
-  for (const char* const line : {"BAR.SYNC.DEFER_BLOCKING 0x0", "LDS.64 R16, [R1]", "STG.E.64 [R16.64], R12", "EXIT"})
+  for (const char* const line :
+       {"BAR.SYNC.DEFER_BLOCKING 0x0", "LDS.64 R16, [R1]", "STG.E.64 [R16.64], R12", "EXIT"})
     lines.push_back(line);
   return lines;
 }
@@ -410,14 +413,17 @@ TEST(Effects, ARegisterThatALoopSetsIsNoPlace) {
 }
 
 TEST(Effects, ThreadsThatMayMeetAtDifferentBarriersAreNotFollowed) {
-  const auto found = effects_of(exchanges({"@P0 BRA `(.L_x_1)", "BAR.SYNC.DEFER_BLOCKING 0x0", "BRA `(.L_x_2)", ".L_x_1:",
-                                           "BAR.SYNC.DEFER_BLOCKING 0x0", ".L_x_2:"}));
+  const auto found =
+      effects_of(exchanges({"@P0 BRA `(.L_x_1)", "BAR.SYNC.DEFER_BLOCKING 0x0", "BRA `(.L_x_2)",
+                            ".L_x_1:", "BAR.SYNC.DEFER_BLOCKING 0x0", ".L_x_2:"}));
   EXPECT_NE(found.verdict, Verdict::foreseen);
 }
 
 TEST(Effects, WhereAClusterOrAnEngineStoresTooSharedMemoryIsOnePlace) {
-  for (const char* const other : {"UCGABAR_WAIT", "SYNCS.ARRIVE.TRANS64 RZ, [R1], RZ", "UBLKCP.S.G [UR4], [UR6], UR8"})
-    EXPECT_NE(effects_of(exchanges({"BAR.SYNC.DEFER_BLOCKING 0x0", other})).verdict, Verdict::foreseen) << other;
+  for (const char* const other :
+       {"UCGABAR_WAIT", "SYNCS.ARRIVE.TRANS64 RZ, [R1], RZ", "UBLKCP.S.G [UR4], [UR6], UR8"})
+    EXPECT_NE(effects_of(exchanges({"BAR.SYNC.DEFER_BLOCKING 0x0", other})).verdict, Verdict::foreseen)
+        << other;
 }
 
 TEST(Effects, ATableTellsWhichWordABlockTakes) {

@@ -114,7 +114,8 @@ class Machine {
   // shared.cpp
   void step_shared(State& state, const Instruction& one, Action action, unsigned count);
   SharedPlace shared_place(const State& state, const Instruction& one, unsigned count) const;
-  void store_shared(State& state, unsigned count, const std::vector<Cell>& data, const SharedPlace& place = {});
+  void store_shared(State& state, unsigned count, const std::vector<Cell>& data,
+                    const SharedPlace& place = {});
   ValueId load_shared(const State& state, unsigned half, unsigned count);
   void leave_shared(const State& state);
   bool settle_shared();
@@ -143,11 +144,12 @@ class Machine {
   std::optional<Predicate> guard_;  // under which operands are read
 
   std::size_t block_ = 0, at_ = 0;  // which is run, and its instruction
-  Phases::Graph successors_;  // found so far
+  Phases::Graph successors_;        // found so far
 
   std::optional<Phases> phases_;
   std::size_t region_ = 0;
-  // By region, one where no phases are known: all that is stored there, and what threads leave that end there.
+  // By region, one where no phases are known: all that is stored there, and what threads leave that end
+  // there.
   std::vector<SharedHalves> shared_, left_;
   std::vector<bool> unset_;  // something was loaded there that nobody had stored
   bool shared_changed_ = false;

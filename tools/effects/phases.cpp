@@ -16,13 +16,14 @@ using Graph = Phases::Graph;
 
 // What orders threads in other ways, reaches other blocks' memory, or leads to who knows where.
 bool shares_otherwise(const Instruction& one) {
-  constexpr std::array<std::string_view, 8> others = {"SYNCS", "STAS", "REDAS", "UCGABAR_ARV", "UCGABAR_WAIT",
-                                                      "LDT",   "STT",  "WARPGROUP"};
+  constexpr std::array<std::string_view, 8> others = {"SYNCS",        "STAS", "REDAS", "UCGABAR_ARV",
+                                                      "UCGABAR_WAIT", "LDT",  "STT",   "WARPGROUP"};
   if (one.never) return false;
   const auto action = action_of(one);
   if (!action) return true;
   switch (*action) {
-    case Action::call:  // what lies elsewhere: no function that is known stores there, but copies to a cluster
+    case Action::call:  // what lies elsewhere: no function that is known stores there, but copies to a
+                        // cluster
       return std::any_of(one.operands.begin(), one.operands.end(),
                          [](const Operand& o) { return o.kind == OperandKind::label; });
     case Action::ret:

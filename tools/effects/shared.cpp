@@ -40,7 +40,8 @@ void SharedContent::join_into(Values& values, SharedHalves& all) const {
 
 bool SharedContent::join(Values& values, const SharedContent& other) {
   bool changed = false;
-  for (const auto& [at, halves] : other.places_) changed = effects::join(values, places_[at], halves) || changed;
+  for (const auto& [at, halves] : other.places_)
+    changed = effects::join(values, places_[at], halves) || changed;
   return changed;
 }
 

@@ -149,7 +149,8 @@ void Machine::compute(State& state, const Instruction& one, Action action) {
   std::vector<std::pair<Predicate, std::vector<Cell>>> guarded;
   // From other lanes comes what is guarded by their own predicates.
   const bool crosses_lanes = action == Action::shuffle || one.name == "R2UR";
-  if (one.name == "SYNCS" && (one.has("EXCH") || one.has("CAS"))) store_shared(state, 1, data_of(state, one, 2));
+  if (one.name == "SYNCS" && (one.has("EXCH") || one.has("CAS")))
+    store_shared(state, 1, data_of(state, one, 2));
   if (!one.guard && !crosses_lanes) {
     std::set<std::size_t> from;
     for (const Operand& operand : one.operands)

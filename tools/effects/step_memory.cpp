@@ -213,7 +213,8 @@ void Machine::step_bulk(State& state, std::size_t at) {
   }
   // Within shared memory nothing global is touched, but where what one is the window tells.
   access(address(state, one, *global, true), at, to_global ? stores : loads);
-  if (!to_global) store_shared(state, 2, {{values_.of({Origin::loaded}), 0}, {values_.of({Origin::loaded}), 0}});
+  if (!to_global)
+    store_shared(state, 2, {{values_.of({Origin::loaded}), 0}, {values_.of({Origin::loaded}), 0}});
 }
 
 // [shared and coordinates], [tensor map].
