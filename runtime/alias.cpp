@@ -14,8 +14,10 @@
 namespace pooch::runtime {
 namespace {
 
-// A layout whose waits take a larger share of the time is worse than to remap.
-constexpr double most_waits = 0.05;
+// A layout whose waits take a larger share of the time is worse than to remap. The first ones must do with less: a
+// plan for a little less memory mostly costs less than such waits.
+constexpr double most_waits = 0.05, few_waits = 0.01;
+constexpr int first_layouts = 3;
 
 // Of the phase's buffers that have no place in the layout, and of what is alive now: the most bytes at once.
 // `alive`: bytes of what is there and has no place. A buffer that an iteration finds and never touches was
@@ -169,7 +171,8 @@ Status AliasMode::build(std::vector<AliasPhase> phases, std::unique_lock<std::mu
   if (shortfall_ > 0) {
     done = Error{ErrorCode::out_of_memory,
                  fmt::format("the layout needs {} more memory", format_bytes(shortfall_))};
-  } else if (layout.wait_us > most_waits * duration_us()) {
+  } else if (layout.wait_us > (wasteful_ < first_layouts ? few_waits : most_waits) * duration_us()) {
+    ++wasteful_;
     shortfall_ = room / 64;
     done = Error{ErrorCode::out_of_memory, "the layout makes ops wait for each other"};
   }

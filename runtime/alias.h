@@ -83,6 +83,7 @@ class AliasMode {
   std::vector<Held> held_;
   std::vector<Frame> frames_;
   std::uint64_t shortfall_ = 0;
+  int wasteful_ = 0;  // layouts that were refused for their waits
 };
 
 }  // namespace pooch::runtime
