@@ -19,6 +19,7 @@ GPT = ("gpt.py", "--layers", 2, "--width", 256, "--heads", 4, "--sequence", 256,
 
 # Without a mask cuDNN's frontend makes one operation of it, else several.
 CUDNN_ATTENTION = """
+import time
 import torch
 from torch.nn import attention, functional
 for length in (7, 100, 129, 256):
@@ -28,6 +29,7 @@ for length in (7, 100, 129, 256):
         for how in ({}, {"is_causal": True}, {"attn_mask": bias}):
             functional.scaled_dot_product_attention(q, k, v, **how).sum().backward()
             print(length, q.grad.shape)
+time.sleep(0.1)  # autograd's thread may hold the last step yet; PyTorch aborts where the interpreter ends before it lets go
 """
 
 
