@@ -186,10 +186,10 @@ class Simulate(unittest.TestCase):
         for iterations, had in ((6, r"\d"), (8, r"\d")):
             with self.subTest(iterations=iterations):
                 command = [*RESNET[:-1], iterations]
-                ran = simulate(command, "--execute", "--policy", "hybrid", memory="600MiB")
+                ran = simulate(command, "--execute", "--policy", "swap-all", memory="600MiB")
                 self.assertEqual((ran.returncode, ran.stdout), (3, ""), ran.stderr)
                 self.assertRegex(ran.stderr, rf"pooch: error: simulate: --execute: {had} of the command's iterations "
-                                             r"followed a plan \(hybrid, remap\), and 6 must: let it run \d more\n")
+                                             r"followed a plan \(swap-all, remap\), and 6 must: let it run \d more\n")
 
     def test_settings_of_the_users_own_reach_no_run(self):
         with tempfile.TemporaryDirectory() as folder:
