@@ -75,6 +75,19 @@ TEST(PlannedScripts, OfWellKnownNetworksAreAllFollowed) {
   EXPECT_GT(tally.replaying, 10);
 }
 
+using Versions = std::vector<std::uint32_t>;
+
+// What each op reads and writes.
+void add_ops(PhaseProfile& phase, const std::vector<std::pair<Versions, Versions>>& ops) {
+  for (const auto& [reads, writes] : ops) {
+    ProfileOp& op = phase.ops.emplace_back();
+    op.kind = OpKind::elementwise;
+    op.us = 1;
+    op.reads = reads;
+    op.writes = writes;
+  }
+}
+
 // Op 0 makes a map of the input, op 1 changes it in place, op 2 reads it; op 4 reads it again.
 PhaseProfile in_place_phase() {
   constexpr std::uint64_t bytes = 4 << 20;
@@ -87,16 +100,7 @@ PhaseProfile in_place_phase() {
                     {1, 0, bytes, 1, {2, 4}, Role::feature_map},
                     {2, 0, bytes, 2, {3}, Role::activation},
                     {3, 0, bytes, 3, {4}, Role::activation}};
-  const std::vector<std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>>> ops = {
-      {{0}, {1}}, {{1}, {2}}, {{2}, {3}}, {{3}, {4}}, {{2, 4}, {}}};
-  for (const auto& [reads, writes] : ops) {
-    ProfileOp op;
-    op.kind = OpKind::elementwise;
-    op.us = 1;
-    op.reads = reads;
-    op.writes = writes;
-    phase.ops.push_back(op);
-  }
+  add_ops(phase, {{{0}, {1}}, {{1}, {2}}, {{2}, {3}}, {{3}, {4}}, {{2, 4}, {}}});
   return phase;
 }
 
@@ -148,16 +152,7 @@ TEST(PlannedScripts, WhatPassesThroughTemporaryMemoryNeedsNothingThatCameBackBef
                       {2, 0, bytes, 1, {5}, Role::feature_map},
                       {1, 0, bytes, 2, {4}, Role::feature_map},
                       {3, 0, bytes, 3, {4}, Role::activation}};
-  const std::vector<std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>>> ops = {
-      {{0}, {1}}, {{1}, {2}}, {{1}, {3}}, {{}, {4}}, {{3, 4}, {}}, {{2}, {}}};
-  for (const auto& [reads, writes] : ops) {
-    ProfileOp op;
-    op.kind = OpKind::elementwise;
-    op.us = 1;
-    op.reads = reads;
-    op.writes = writes;
-    profile.ops.push_back(op);
-  }
+  add_ops(profile, {{{0}, {1}}, {{1}, {2}}, {{1}, {3}}, {{}, {4}}, {{3, 4}, {}}, {{2}, {}}});
   const runtime::KnownPhase phase = test::known_phase(profile);
   Plan plan;
   plan.phase = profile.id;
