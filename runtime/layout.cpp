@@ -10,7 +10,7 @@ namespace pooch::runtime {
 namespace {
 
 constexpr std::int32_t far = 1 << 30;
-constexpr int most_rounds = 3;
+constexpr int most_rounds = 3;  // of choosing, for each order
 
 // When pieces of memory are taken, while they are handed out.
 class Times {

@@ -16,8 +16,8 @@ using Graph = Phases::Graph;
 
 // What orders threads in other ways, reaches other blocks' memory, or leads to who knows where.
 bool shares_otherwise(const Instruction& one) {
-  constexpr std::array<std::string_view, 8> others = {"SYNCS",        "STAS", "REDAS", "UCGABAR_ARV",
-                                                      "UCGABAR_WAIT", "LDT",  "STT",   "WARPGROUP"};
+  constexpr std::array<std::string_view, 6> others = {"SYNCS",       "STAS",         "REDAS",
+                                                      "UCGABAR_ARV", "UCGABAR_WAIT", "WARPGROUP"};
   if (one.never) return false;
   const auto action = action_of(one);
   if (!action) return true;
@@ -36,6 +36,7 @@ bool shares_otherwise(const Instruction& one) {
       return true;
     default:
       return (one.name == "BAR" && !is_full_barrier(one)) || one.name.starts_with("UTC") ||
+             one.name.starts_with("LDT") || one.name.starts_with("STT") ||
              std::find(others.begin(), others.end(), one.name) != others.end();
   }
 }
