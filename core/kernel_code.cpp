@@ -1,6 +1,6 @@
 #include "core/kernel_code.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

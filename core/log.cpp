@@ -78,7 +78,7 @@ std::string printable(std::string_view text) {
       } else if (c == '\n') {
         shown += "\\n";
       } else {
-        fmt::format_to(std::back_inserter(shown), "\\x{:02x}", static_cast<unsigned char>(c));
+        shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
       }
     }
     text.remove_prefix(bytes);

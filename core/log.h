@@ -1,7 +1,7 @@
 // One line per message to stderr or POOCH_LOG_FILE, never to stdout: `pooch: warning: …`.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <string_view>

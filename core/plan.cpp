@@ -1,6 +1,6 @@
 #include "core/plan.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -33,7 +33,7 @@ void named(In& in, Enum& out, Enum last) {
   for (int i = 0; i <= static_cast<int>(last); ++i) {
     out = static_cast<Enum>(i);
     if (name(out) == text) return;
-    fmt::format_to(std::back_inserter(accepted), "{} {}", i == 0 ? "" : ",", name(out));
+    accepted += fmt::format("{} {}", i == 0 ? "" : ",", name(out));
   }
   in.refuse(accepted);
 }

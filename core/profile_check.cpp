@@ -1,6 +1,6 @@
 #include "core/profile_check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <unordered_map>

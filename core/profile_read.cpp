@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <limits>
@@ -66,7 +66,7 @@ void kind(In& in, OpKind& out) {
   }
   std::string accepted = "a kind of op:";
   for (int i = 0; i <= static_cast<int>(last_op_kind); ++i)
-    fmt::format_to(std::back_inserter(accepted), "{} {}", i == 0 ? "" : ",", name(static_cast<OpKind>(i)));
+    accepted += fmt::format("{} {}", i == 0 ? "" : ",", name(static_cast<OpKind>(i)));
   in.refuse(accepted);
 }
 
@@ -80,7 +80,7 @@ void role(In& in, Role& out) {
   std::string accepted = "a role:";
   for (int i = 0; i < roles; ++i) {
     out = static_cast<Role>(i);
-    fmt::format_to(std::back_inserter(accepted), "{} {}", i == 0 ? "" : ",", name(out));
+    accepted += fmt::format("{} {}", i == 0 ? "" : ",", name(out));
   }
   in.refuse(accepted);
 }

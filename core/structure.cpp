@@ -1,5 +1,5 @@
 // What makes two profiles of one phase the same program, measurements aside.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "core/hash.h"
 #include "core/profile.h"

@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace train {
 namespace {

@@ -1,6 +1,6 @@
 #include "loop.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <time.h>
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 // What tells two launches apart: kernel, grid, block, shared memory, attributes, where in their allocations
 // the addresses lie, and the element counts that a rule finds. No other scalar, since seeds and step numbers
 // differ from iteration to iteration (docs/decisions/0015-rules-for-bare-kernels.md).
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

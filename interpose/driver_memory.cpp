@@ -1,5 +1,5 @@
 // Allocations: managed by the session, or passed through and counted against the cap.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <atomic>
 #include <limits>

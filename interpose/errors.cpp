@@ -1,6 +1,6 @@
 #include "interpose/errors.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "core/log.h"
 

@@ -1,6 +1,6 @@
 #include "interpose/replay_call.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

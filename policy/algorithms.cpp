@@ -1,6 +1,6 @@
 #include "policy/algorithms.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <tuple>

@@ -1,5 +1,5 @@
 // A decision as a plan: actions by position, and for every map why it is what it is.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "policy/planner.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <array>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "runtime/alias.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>
@@ -14,8 +14,8 @@
 namespace pooch::runtime {
 namespace {
 
-// A layout whose waits take a larger share of the time is worse than to remap. The first ones must do with less: a
-// plan for a little less memory mostly costs less than such waits.
+// A layout whose waits take a larger share of the time is worse than to remap. The first ones must do with
+// less: a plan for a little less memory mostly costs less than such waits.
 constexpr double most_waits = 0.05, few_waits = 0.01;
 constexpr int first_layouts = 3;
 

@@ -1,6 +1,6 @@
 #include "runtime/host_handles.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <string_view>

@@ -1,7 +1,7 @@
 #include "runtime/kernel_reader.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

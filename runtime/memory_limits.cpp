@@ -1,6 +1,6 @@
 #include "runtime/memory_limits.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "runtime/plan_cache.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cerrno>

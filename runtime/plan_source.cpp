@@ -1,6 +1,6 @@
 #include "runtime/plan_source.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <cerrno>

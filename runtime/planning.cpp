@@ -1,6 +1,6 @@
 #include "runtime/planning.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "compare_command.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <map>

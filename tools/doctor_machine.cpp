@@ -1,5 +1,5 @@
 // Limits and places: what the kernel says of this process and of the device's slot.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

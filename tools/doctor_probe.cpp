@@ -1,7 +1,7 @@
 // The part of `pooch doctor` that needs a driver: a child asks, the parent judges. The prototypes are written
 // out because tools/ is built without CUDA's headers.
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <cstring>

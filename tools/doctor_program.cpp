@@ -1,6 +1,6 @@
 // The program that is to be run, by its file: what would keep the dynamic linker from preloading anything.
 #include <elf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #include "effects_server.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>

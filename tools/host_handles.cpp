@@ -1,7 +1,7 @@
 // What a process does that may not outlive it. The prototypes are written out because tools/ is built without
 // CUDA's headers.
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

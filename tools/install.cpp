@@ -1,6 +1,6 @@
 #include "install.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace pooch::tools {
 namespace fs = std::filesystem;

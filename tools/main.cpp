@@ -1,5 +1,5 @@
 // The `pooch` program.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "plan_facts.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 

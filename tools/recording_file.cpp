@@ -1,6 +1,6 @@
 #include "recording_file.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <zstd.h>
 

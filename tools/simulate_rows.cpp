@@ -1,6 +1,6 @@
 #include "simulate_rows.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 #include "source_lines.h"
 
 #include <elf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <link.h>
 
 #include <algorithm>

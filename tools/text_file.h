@@ -1,7 +1,7 @@
 // Whole files in, whole files out.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <string_view>

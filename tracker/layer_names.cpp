@@ -1,6 +1,6 @@
 #include "tracker/layer_names.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <map>

@@ -1,6 +1,6 @@
 #include "tracker/recorded_profile.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

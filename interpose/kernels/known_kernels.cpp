@@ -1,6 +1,6 @@
 #include "interpose/kernels/known_kernels.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>

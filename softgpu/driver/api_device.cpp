@@ -1,5 +1,5 @@
 // Initialisation and what a device says about itself.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstring>
 

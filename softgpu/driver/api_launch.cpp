@@ -1,5 +1,5 @@
 // Kernel launches. Parameters are copied at the call, whichever form they come in.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

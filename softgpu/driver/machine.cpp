@@ -3,7 +3,7 @@
 #include "softgpu/per_thread.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <pthread.h>
 #include <unistd.h>
 

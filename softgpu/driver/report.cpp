@@ -1,6 +1,6 @@
 #include "softgpu/driver/report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 

@@ -8,7 +8,7 @@
 // that a word is only read, or no address, and the code stores there; or that it is no address, and the code
 // loads. The exit code is 1 where one does, or where less than nine in ten of the kernels that have a rule
 // are foreseen: what is not says nothing of its rule.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdlib>
 #include <cstring>

@@ -2,7 +2,7 @@
 //
 // usage: speed NVDISASM FILE ARCHITECTURE NAMES
 // NAMES: a file with the kernels' mangled names, one in a line; those that FILE does not have are left out.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Writes a few small random profiles into a folder, as the first inputs of a fuzzer: make_profiles FOLDER
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <fstream>

@@ -1,6 +1,6 @@
 #include "tests/support/random_phase.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

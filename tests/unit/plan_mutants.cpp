@@ -6,7 +6,7 @@
 // The plans are real ones: POOCH makes them for the network that then runs. What is checked: no exception, no
 // complaint of the device, at most one line per mutant, equal numbers. Nothing is verified, so that only the
 // runtime's own checks stand between a plan and wrong bits.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // What the planner makes, the runtime follows: two workings of the same rules that share no code.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "core/profile.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
 #include "tools/effects/json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
 

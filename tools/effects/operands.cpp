@@ -1,5 +1,5 @@
 // What an instruction's operands hold.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "tools/effects/machine.h"
 

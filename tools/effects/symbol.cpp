@@ -1,6 +1,6 @@
 #include "tools/effects/symbol.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 
