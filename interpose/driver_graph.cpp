@@ -181,7 +181,7 @@ CUresult launch_graph(const Scope& scope, CUgraphExec exec, StreamHandle stream,
   for (const void* const named : {static_cast<const void*>(exec), any_graph})
     for (const auto& memory : memories_of(named)) {
       if (memory->unforeseen()) call.unforeseen();
-      for (const runtime::Held& one : memory->held())
+      for (const runtime::Kept& one : memory->held())
         call.add(one.memory.base, Extent(one.memory.bytes), Effect::read_write);
     }
   return call.submit(CUDA_ERROR_OUT_OF_MEMORY, real);

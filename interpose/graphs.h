@@ -27,13 +27,13 @@ class GraphMemory {
     return session_.hold(accesses, held_);
   }
   // Once the capture has ended:
-  const std::vector<runtime::Held>& held() const { return held_; }
+  const std::vector<runtime::Kept>& held() const { return held_; }
   bool unforeseen() const { return unforeseen_; }  // a call of it may touch more
 
  private:
   runtime::Session& session_;
   std::mutex mutex_;
-  std::vector<runtime::Held> held_;
+  std::vector<runtime::Kept> held_;
   bool unforeseen_ = false;
 };
 

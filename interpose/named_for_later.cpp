@@ -28,7 +28,7 @@ bool stays(const Scope& scope, const char* function, CUdeviceptr address) {
   if (owner == nullptr) return true;
   const InContext there(scope, *owner);
   const Access named{Address{address}, 1, Effect::read_write};
-  std::vector<runtime::Held> held;  // never let go: until it is freed
+  std::vector<runtime::Kept> held;  // never let go: until it is freed
   const Status done = owner->hold({&named, 1}, held);
   if (!done) report_refused(function, done.error());
   return static_cast<bool>(done);

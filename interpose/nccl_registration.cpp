@@ -20,7 +20,7 @@ namespace {
 
 struct Registration {
   runtime::Session* session;
-  std::vector<runtime::Held> held;
+  std::vector<runtime::Kept> held;
 };
 
 struct Book {

@@ -157,7 +157,7 @@ std::uint64_t AliasMode::beside() const {
 
 // --- in and out
 
-Status AliasMode::build(std::vector<AliasPhase> phases, std::unique_lock<std::mutex>& lock) {
+Status AliasMode::build(std::vector<AliasPhase> phases, Held& held) {
   phases_ = std::move(phases);
   pool_.use_units();
   collect();
@@ -176,7 +176,7 @@ Status AliasMode::build(std::vector<AliasPhase> phases, std::unique_lock<std::mu
     shortfall_ = room / 64;
     done = Error{ErrorCode::out_of_memory, "the layout makes ops wait for each other"};
   }
-  if (done) done = save_and_unmap(lock);
+  if (done) done = save_and_unmap(held);
   if (done) done = take_frames(layout);
   if (done) done = map_all(layout);
   if (done) return done;
@@ -186,7 +186,7 @@ Status AliasMode::build(std::vector<AliasPhase> phases, std::unique_lock<std::mu
 
 // Everything that lives goes to the host; the handles go back to the pool, with those of memory that nobody
 // uses.
-Status AliasMode::save_and_unmap(std::unique_lock<std::mutex>& lock) {
+Status AliasMode::save_and_unmap(Held& held) {
   std::vector<Chunk*> leaving = chunks_;
   for (Chunk* chunk : residency_.mapped())
     if (!chunk->live && chunk->pins == 0 && !index_.contains(chunk)) leaving.push_back(chunk);
@@ -198,7 +198,7 @@ Status AliasMode::save_and_unmap(std::unique_lock<std::mutex>& lock) {
     if (const auto saved = residency_.save(*chunk); !saved) return saved;
     marks.add(chunk->uses);
   }
-  if (const auto waited = await(device_, order_, marks, lock); !waited) return waited;
+  if (const auto waited = await(device_, order_, marks, held); !waited) return waited;
   std::vector<Chunk*> gone;
   for (Chunk* chunk : leaving) {
     if (chunk->pins > 0 || (chunk->live && !chunk->host_valid && chunk->state == ChunkState::resident))

@@ -10,12 +10,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "runtime/departures.h"
 #include "runtime/handle_pool.h"
+#include "runtime/held.h"
 #include "runtime/layout.h"
 #include "runtime/residency.h"
 #include "runtime/script.h"
@@ -42,9 +42,9 @@ class AliasMode {
   std::size_t chunks() const { return chunks_.size(); }
   std::size_t frames() const { return frames_.size(); }
   bool serves(const Script& script) const;
-  // The device must be idle. May release `lock`, for copies to end. Error: out_of_memory, the layout does not
+  // The device must be idle. May release `held`, for copies to end. Error: out_of_memory, the layout does not
   // fit or there is no room on the host to save what lives; device. Mappings are private as before then.
-  Status build(std::vector<AliasPhase> phases, std::unique_lock<std::mutex>& lock);
+  Status build(std::vector<AliasPhase> phases, Held& held);
   // Private mappings again. The device must be idle.
   Status dismantle();
 
@@ -56,7 +56,7 @@ class AliasMode {
   Result<bool> fetch(const Script* script, std::int32_t position, Chunk& chunk);
 
  private:
-  struct Held {
+  struct Occupancy {
     std::vector<std::vector<LayoutSpan>> in;  // by phase
   };
   void collect();
@@ -65,7 +65,7 @@ class AliasMode {
   double duration_us() const;
   std::uint64_t beside() const;
   std::vector<LayoutItem> items() const;
-  Status save_and_unmap(std::unique_lock<std::mutex>& lock);
+  Status save_and_unmap(Held& held);
   Status take_frames(const Layout& layout);
   Status map_all(const Layout& layout);
   bool begin_tenancy(Chunk& chunk);
@@ -80,7 +80,7 @@ class AliasMode {
   std::vector<AliasPhase> phases_;
   std::vector<Chunk*> chunks_;                 // all of them, ascending addresses after collect()
   std::map<const Chunk*, std::size_t> index_;  // into chunks_ and held_
-  std::vector<Held> held_;
+  std::vector<Occupancy> held_;
   std::vector<Frame> frames_;
   std::uint64_t shortfall_ = 0;
   int wasteful_ = 0;  // layouts that were refused for their waits

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "runtime/host_wait.h"
 #include "runtime/landing.h"
@@ -20,14 +19,14 @@ double score(const Chunk& chunk, std::uint64_t now) {
 
 }  // namespace
 
-Status Demand::make_room(std::uint64_t bytes, std::uint64_t op, std::unique_lock<std::mutex>& lock) {
+Status Demand::make_room(std::uint64_t bytes, std::uint64_t op, Held& held) {
   const auto deadline = Clock::now() + patience_with_the_program;
   while (pool_.available() < bytes) {
-    if (moving_) {
-      moved_.wait(lock);
+    if (moving_.taken()) {
+      moving_.await(held);
       continue;
     }
-    const auto went = round(bytes - pool_.available(), op, lock);
+    const auto went = round(bytes - pool_.available(), op, held);
     if (!went) return went.error();
     if (*went) continue;
     const auto blocked = order_.host_blocked();
@@ -40,36 +39,32 @@ Status Demand::make_room(std::uint64_t bytes, std::uint64_t op, std::unique_lock
                                                  ? "a host function blocks everything that could be evicted"
                                              : arena_.full() ? "the host budget is exhausted"
                                                              : "nothing is left to evict"};
-    lock.unlock();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    lock.lock();
+    held.pause(std::chrono::milliseconds(1));
   }
   return Done{};
 }
 
-Result<bool> Demand::round(std::uint64_t bytes, std::uint64_t op, std::unique_lock<std::mutex>& lock) {
+Result<bool> Demand::round(std::uint64_t bytes, std::uint64_t op, Held& held) {
   if (const auto chosen = choose(bytes, op); !chosen) return chosen.error();
   order_.set_eager(true);
-  moving_ = true;
+  const Turn::Taken turn = moving_.take(held);
   bool any = false;
   Status outcome = Done{};
   for (Chunk* chunk : victims_) {
-    const auto begun = begin(*chunk, lock);
+    const auto begun = begin(*chunk, held);
     if (!begun) {
       outcome = begun.error();
       break;
     }
     any |= *begun;
   }
-  if (outcome) outcome = finish(lock);
-  moving_ = false;
-  moved_.notify_all();
+  if (outcome) outcome = finish(held);
   if (!outcome) return outcome.error();
   return any;
 }
 
 // Somebody may take some back while the host waits, and they may be leaving once more when it has waited.
-Status Demand::finish(std::unique_lock<std::mutex>& lock) {
+Status Demand::finish(Held& held) {
   std::vector<Chunk*> gone;
   for (bool waited = false;; waited = true) {
     gone.clear();
@@ -86,7 +81,7 @@ Status Demand::finish(std::unique_lock<std::mutex>& lock) {
     const auto blocked = waited && !left.empty() ? order_.host_blocked() : Result<bool>(false);
     if (!blocked) return blocked.error();
     if (waited && (left.empty() || *blocked)) return residency_.finish_evictions(std::move(gone));
-    if (const auto done = await(device_, order_, left, lock); !done) return done;
+    if (const auto done = await(device_, order_, left, held); !done) return done;
   }
 }
 
@@ -128,7 +123,7 @@ Status Demand::choose(std::uint64_t bytes, std::uint64_t op) {
 }
 
 // False: the chunk cannot go, for lack of host memory or because it is in use again.
-Result<bool> Demand::begin(Chunk& chunk, std::unique_lock<std::mutex>& lock) {
+Result<bool> Demand::begin(Chunk& chunk, Held& held) {
   for (;;) {
     if (chunk.state != ChunkState::resident || chunk.pins > 0) return false;
     const auto begun = residency_.begin_eviction(chunk);
@@ -137,7 +132,7 @@ Result<bool> Demand::begin(Chunk& chunk, std::unique_lock<std::mutex>& lock) {
     if (const auto busy = arena_.busy()) {
       Marks one;
       one.add(*busy);
-      if (const auto waited = await(device_, order_, one, lock); !waited) return waited.error();
+      if (const auto waited = await(device_, order_, one, held); !waited) return waited.error();
     } else if (!free_host_memory(chunk.occupied)) {
       return false;
     }
@@ -158,14 +153,11 @@ bool Demand::free_host_memory(std::uint64_t bytes) {
 }
 
 Result<std::vector<Residency::Span>> Demand::forget_unused(FunctionRef<void(const Range&)> going,
-                                                           std::unique_lock<std::mutex>& lock) {
-  while (moving_) moved_.wait(lock);
-  moving_ = true;
-  const Status waited = await(device_, order_, residency_.unused_marks(), lock);
-  Result<std::vector<Residency::Span>> forgotten = waited ? residency_.forget_unused(going) : waited.error();
-  moving_ = false;
-  moved_.notify_all();
-  return forgotten;
+                                                           Held& held) {
+  const Turn::Taken turn = moving_.take(held);
+  if (const auto waited = await(device_, order_, residency_.unused_marks(), held); !waited)
+    return waited.error();
+  return residency_.forget_unused(going);
 }
 
 }  // namespace pooch::runtime

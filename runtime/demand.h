@@ -4,12 +4,11 @@
 // costs nothing, a clean chunk its way back, a dirty one both ways.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "core/config.h"
+#include "runtime/held.h"
 #include "runtime/residency.h"
 #include "runtime/stream_order.h"
 
@@ -21,22 +20,21 @@ class Demand {
          Policy policy)
       : device_(device), order_(order), pool_(pool), arena_(arena), residency_(residency), policy_(policy) {}
 
-  // Evicts until the pool has `bytes` available, sparing what op `op` has gathered. Called with `lock` held;
+  // Evicts until the pool has `bytes` available, sparing what op `op` has gathered. Called with `held` held;
   // releases it while the host waits, so everything may have changed when it returns. Errors: out_of_memory
   // (no victims, no host memory), device.
-  Status make_room(std::uint64_t bytes, std::uint64_t op, std::unique_lock<std::mutex>& lock);
+  Status make_room(std::uint64_t bytes, std::uint64_t op, Held& held);
 
   // Residency::forget_unused, after a host wait for what still uses those ranges.
-  Result<std::vector<Residency::Span>> forget_unused(FunctionRef<void(const Range&)> going,
-                                                     std::unique_lock<std::mutex>& lock);
+  Result<std::vector<Residency::Span>> forget_unused(FunctionRef<void(const Range&)> going, Held& held);
 
  private:
   // One round: evicts what it can towards `bytes`. False: nothing can go at the moment.
-  Result<bool> round(std::uint64_t bytes, std::uint64_t op, std::unique_lock<std::mutex>& lock);
+  Result<bool> round(std::uint64_t bytes, std::uint64_t op, Held& held);
   Status choose(std::uint64_t bytes, std::uint64_t op);
   // Waits until the victims may go, and lets them.
-  Status finish(std::unique_lock<std::mutex>& lock);
-  Result<bool> begin(Chunk& chunk, std::unique_lock<std::mutex>& lock);
+  Status finish(Held& held);
+  Result<bool> begin(Chunk& chunk, Held& held);
   bool free_host_memory(std::uint64_t bytes);
 
   Device& device_;
@@ -45,8 +43,7 @@ class Demand {
   HostArena& arena_;
   Residency& residency_;
   Policy policy_;
-  bool moving_ = false;  // a thread is between begin_eviction and finish_eviction
-  std::condition_variable moved_;
+  Turn moving_;  // between begin_eviction and finish_eviction
   std::vector<Chunk*> victims_;
 };
 

@@ -103,11 +103,11 @@ const Chunk& Departures::next_to_leave() const {
   return found == leaving_.end() ? *leaving_.front() : **found;
 }
 
-Result<bool> Departures::reclaim(std::uint64_t bytes, Wait wait, std::unique_lock<std::mutex>& lock) {
+Result<bool> Departures::reclaim(std::uint64_t bytes, Wait wait, Held& held) {
   while (pool_.available() < bytes) {
-    if (waiting_) {
+    if (waiting_.taken()) {
       if (wait == Wait::no) return false;
-      waited_.wait(lock);
+      waiting_.await(held);
       continue;
     }
     if (const auto taken = take_finished(bytes); !taken) return taken.error();
@@ -117,13 +117,10 @@ Result<bool> Departures::reclaim(std::uint64_t bytes, Wait wait, std::unique_loc
     const auto blocked = order_.host_blocked();
     if (!blocked) return blocked.error();
     if (*blocked) return false;
-    waiting_ = true;
+    const Turn::Taken turn = waiting_.take(held);
     ++waits_;
-    const Marks uses = next_to_leave().uses;  // a copy: the chunk may go while the lock is released
-    const Status outcome = await(device_, order_, uses, lock);
-    waiting_ = false;
-    waited_.notify_all();
-    if (!outcome) return outcome.error();
+    const Marks uses = next_to_leave().uses;  // a copy: the chunk may go while the host waits
+    if (const auto outcome = await(device_, order_, uses, held); !outcome) return outcome.error();
   }
   return true;
 }

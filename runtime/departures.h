@@ -4,14 +4,13 @@
 // has ended by that time and the host does not wait at all.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "runtime/handle_pool.h"
+#include "runtime/held.h"
 #include "runtime/residency.h"
 #include "runtime/stream_order.h"
 
@@ -37,8 +36,8 @@ class Departures {
 
   enum class Wait : bool { no, yes };
   // Unmaps until the pool has `bytes` available. False: it has not, and nothing more can be had, or
-  // only by waiting. With Wait::yes the host waits where it must; `lock` is released meanwhile.
-  Result<bool> reclaim(std::uint64_t bytes, Wait wait, std::unique_lock<std::mutex>& lock);
+  // only by waiting. With Wait::yes the host waits where it must; `held` is released meanwhile.
+  Result<bool> reclaim(std::uint64_t bytes, Wait wait, Held& held);
 
   // What is under way.
   std::uint64_t bytes() const;
@@ -57,8 +56,7 @@ class Departures {
   std::vector<Mark> unfinished_;                    // of the pass at hand
   std::vector<Chunk*> going_;                       // reused storage
   std::map<std::uint64_t, std::uint64_t> lacking_;  // bytes by size of handle; reused storage
-  bool waiting_ = false;                            // a thread is, with the lock released
-  std::condition_variable waited_;
+  Turn waiting_;                                    // for the device
   std::uint64_t waits_ = 0;
 };
 

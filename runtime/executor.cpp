@@ -10,8 +10,8 @@ namespace pooch::runtime {
 // --- plans
 
 Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known,
-                       double out_us_per_byte, std::unique_lock<std::mutex>& lock) {
-  const Turn turn(*this, lock);
+                       double out_us_per_byte, Held& held) {
+  const Turn::Taken turn = turn_.take(held);
   auto script = Script::compile(plan, known, out_us_per_byte);
   if (!script) return script.error();
   Adopted adopted{std::make_unique<const Script>(std::move(*script)),
@@ -25,32 +25,22 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
   begin_trust(phase, adopted);
   // The old one may be what the layout is for.
   if (scripts_.contains(phase))
-    if (const auto apart = dismantle(lock); !apart) return apart;
+    if (const auto apart = dismantle(held); !apart) return apart;
   if (script_ != nullptr && script_ == script_of(phase))
-    if (const auto left = leave(lock); !left) return left;
+    if (const auto left = leave(held); !left) return left;
   const Script& taken = *adopted.script;
   Adopted& place = scripts_[phase];
   if (place.script != nullptr) replaced_.push_back(std::move(place.script));
   place = std::move(adopted);
   if (watched_ == phase) give_up_watch();
   clock_.forget(phase);
-  return prepare_verification(taken, lock);
+  return prepare_verification(taken, held);
 }
 
 void Executor::refresh(tracker::PhaseIndex phase, const KnownPhase& known) {
   // A layout that exists refers to what it was made from.
   const auto found = scripts_.find(phase);
   if (found != scripts_.end() && !alias_.built()) found->second.known = known;
-}
-
-Executor::Turn::Turn(Executor& executor, std::unique_lock<std::mutex>& lock) : executor_(executor) {
-  executor_.taken_back_.wait(lock, [&] { return !executor_.taken_; });
-  executor_.taken_ = true;
-}
-
-Executor::Turn::~Turn() {
-  executor_.taken_ = false;
-  executor_.taken_back_.notify_one();
 }
 
 const Script* Executor::script_of(tracker::PhaseIndex phase) const {
@@ -105,19 +95,19 @@ void Executor::bind(std::int32_t position, std::span<const tracker::Operand> ope
 }
 
 // What was dropped is made again while all that it needs is still there.
-Status Executor::leave(std::unique_lock<std::mutex>& lock) {
+Status Executor::leave(Held& held) {
   if (trace_ != nullptr) trace_->instant("plan left");
   nvtx::mark("plan left");
   ++counts_.left;
   log::info("the plan of phase {} is left at op {}", script_->plan().phase, parts_.tracker.steps() - start_);
   pending_.clear();
   if (waits_.watching()) give_up_watch();
-  if (const auto apart = dismantle(lock); !apart) return apart;
+  if (const auto apart = dismantle(held); !apart) return apart;
   const Script* const script = script_;
   for (std::uint32_t i = next_replay_; i < script->replays().size() && dropped_ > 0; ++i) {
     const auto kept = kept_.find(script->replays()[i].position);
     if (kept == kept_.end()) continue;
-    if (const auto made = replay(i, kept->second.stream, lock); !made) return made;
+    if (const auto made = replay(i, kept->second.stream, held); !made) return made;
     if (script_ != script) return Done{};  // another thread has left it
   }
   if (const auto ended = end_all_slots(); !ended) return ended;
@@ -163,12 +153,11 @@ std::optional<PlanPace> Executor::pace() {
 
 // --- ops
 
-Result<Executor::Readied> Executor::before(const tracker::Op& op, StreamHandle stream,
-                                           std::unique_lock<std::mutex>& lock) {
+Result<Executor::Readied> Executor::before(const tracker::Op& op, StreamHandle stream, Held& held) {
   Readied readied;
   if (!scripts_.empty()) {
-    const Turn turn(*this, lock);
-    const auto position = lead_up_to(op, stream, lock);
+    const Turn::Taken turn = turn_.take(held);
+    const auto position = lead_up_to(op, stream, held);
     if (!position) return position.error();
     readied.position = *position;
   }
@@ -182,26 +171,26 @@ bool Executor::overtaken(const Readied& readied) const {
 }
 
 Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, StreamHandle stream,
-                                                         std::unique_lock<std::mutex>& lock) {
+                                                         Held& held) {
   using Position = std::optional<std::int32_t>;
-  if (const auto compared = settle_comparisons(lock); !compared) return compared.error();
+  if (const auto compared = settle_comparisons(held); !compared) return compared.error();
   if (!op.step) {
     if (dropped_ > 0 && touches_dropped(op.operands))
-      if (const auto left = leave(lock); !left) return left.error();
+      if (const auto left = leave(held); !left) return left.error();
     const auto position = script_ == nullptr ? 0 : static_cast<std::int32_t>(parts_.tracker.steps() - start_);
-    if (const auto admitted = admit(position, op.operands, lock); !admitted) return admitted.error();
+    if (const auto admitted = admit(position, op.operands, held); !admitted) return admitted.error();
     return Position{};
   }
   for (;;) {
     const auto where = parts_.tracker.expect(op);
     const Script* const wanted = where ? script_of(where->phase) : nullptr;
     if (script_ != nullptr && (wanted != script_ || where->start != start_)) {
-      if (const auto left = leave(lock); !left) return left.error();
+      if (const auto left = leave(held); !left) return left.error();
       continue;  // a host wait may have let other ops in
     }
     const tracker::StepIndex steps = parts_.tracker.steps();
     if (script_ == nullptr)
-      if (const auto settled = settle_mappings(wanted, lock); !settled) return settled.error();
+      if (const auto settled = settle_mappings(wanted, held); !settled) return settled.error();
     if (parts_.tracker.steps() != steps) continue;
     if (wanted == nullptr) {
       clock_.interrupt();
@@ -209,25 +198,24 @@ Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, 
     }
     if (script_ == nullptr && learn(where->phase)) continue;
     if (script_ == nullptr)
-      if (const auto prepared = prepare_verification(*wanted, lock); !prepared) return prepared.error();
+      if (const auto prepared = prepare_verification(*wanted, held); !prepared) return prepared.error();
     if (parts_.tracker.steps() != steps) continue;
     if (script_ == nullptr) enter(*where, *wanted, stream);
     const auto position = static_cast<std::int32_t>(parts_.tracker.steps() - start_);
     if (position > position_ + 1) {
       // An op came in between while another one blocked: nothing was done ahead of it.
-      if (const auto left = leave(lock); !left) return left.error();
+      if (const auto left = leave(held); !left) return left.error();
       continue;
     }
     const tracker::StepIndex now = parts_.tracker.steps();
-    if (const auto acted = act_before(position, op, stream, lock); !acted) return acted.error();
+    if (const auto acted = act_before(position, op, stream, held); !acted) return acted.error();
     if (parts_.tracker.steps() != now || script_ != wanted) continue;
     note_needed(op.operands, stream);
     return Position{position};
   }
 }
 
-Status Executor::act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream,
-                            std::unique_lock<std::mutex>& lock) {
+Status Executor::act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream, Held& held) {
   if (position_ != position) position_ = position, next_action_ = 0;
   const Script* const script = script_;
   const auto actions = script->before(position);
@@ -236,12 +224,12 @@ Status Executor::act_before(std::int32_t position, const tracker::Op& op, Stream
     if (action.kind == PlanAction::Kind::prefetch) {
       ++next_action_;
       pending_.push_back(action.subject);
-      if (const auto fetched = fetch_pending({}, lock); !fetched) return fetched;
+      if (const auto fetched = fetch_pending({}, held); !fetched) return fetched;
     } else {
       fetch_refused(script->replays()[action.subject]);
       // One that fails is tried again: by the same op, where the program repeats it, or when the plan is
       // left.
-      if (const auto made = replay(action.subject, stream, lock); !made) return made;
+      if (const auto made = replay(action.subject, stream, held); !made) return made;
       if (script_ != script) return Done{};
       ++next_action_;
       next_replay_ = action.subject + 1;
@@ -249,8 +237,8 @@ Status Executor::act_before(std::int32_t position, const tracker::Op& op, Stream
   }
   if (const auto ended = end_stand_ins(); !ended) return ended;
   // Memory that came free since an earlier op goes to prefetches first.
-  if (const auto fetched = fetch_pending(op.operands, lock); !fetched) return fetched;
-  return admit(position, op.operands, lock);
+  if (const auto fetched = fetch_pending(op.operands, held); !fetched) return fetched;
+  return admit(position, op.operands, held);
 }
 
 bool Executor::awaits_fetch(std::span<const tracker::Operand> operands) const {
@@ -263,12 +251,11 @@ bool Executor::awaits_fetch(std::span<const tracker::Operand> operands) const {
 
 // In the plan's order: a later prefetch must not take the memory of an earlier one. Piece by piece, as memory
 // comes free, so that the link is not idle while the rest is waited for.
-Status Executor::fetch_pending(std::span<const tracker::Operand> awaited,
-                               std::unique_lock<std::mutex>& lock) {
+Status Executor::fetch_pending(std::span<const tracker::Operand> awaited, Held& held) {
   const Script* const script = script_;
   while (!pending_.empty()) {
     const std::uint32_t map = pending_.front();
-    if (const auto fetched = fetch_aliased(map, position_, lock); !fetched) return fetched;
+    if (const auto fetched = fetch_aliased(map, position_, held); !fetched) return fetched;
     if (script_ != script) return Done{};  // another thread's op was its last
     const std::uint64_t bytes = gather_missing(maps_[map]);
     if (uses_.empty()) {
@@ -276,12 +263,12 @@ Status Executor::fetch_pending(std::span<const tracker::Operand> awaited,
       continue;
     }
     if (Landing* const landing = parts_.residency.landing(); landing != nullptr) {
-      const auto waited = landing->await_untouched(uses_, Landing::Patience::none, lock);
+      const auto waited = landing->await_untouched(uses_, Landing::Patience::none, held);
       if (!waited) return waited.error().code == ErrorCode::out_of_memory ? Status(Done{}) : waited.error();
       if (*waited) continue;
     }
     if (const auto taken = parts_.departures.take_matching(uses_); !taken) return taken;
-    const auto reclaimed = parts_.departures.reclaim(bytes, Departures::Wait::no, lock);
+    const auto reclaimed = parts_.departures.reclaim(bytes, Departures::Wait::no, held);
     if (!reclaimed) return reclaimed.error();
     const std::uint64_t first_bytes = uses_.front().chunk->bytes;
     std::uint64_t fits = bytes;
@@ -292,7 +279,7 @@ Status Executor::fetch_pending(std::span<const tracker::Operand> awaited,
       if (uses_.front().chunk->state == ChunkState::evicted) return Done{};  // refused: Demand's business
     } else {
       if (!awaits_fetch(awaited)) return Done{};
-      const auto came = parts_.departures.reclaim(first_bytes, Departures::Wait::yes, lock);
+      const auto came = parts_.departures.reclaim(first_bytes, Departures::Wait::yes, held);
       if (!came) return came.error();
       if (!*came) return Done{};  // the op itself asks Demand
     }
@@ -442,8 +429,8 @@ bool Executor::feeds_dropped(AllocationId allocation) const {
   return false;
 }
 
-Status Executor::freeing(const Range& range, AllocationId allocation, std::unique_lock<std::mutex>& lock) {
-  const Turn turn(*this, lock);
+Status Executor::freeing(const Range& range, AllocationId allocation, Held& held) {
+  const Turn::Taken turn = turn_.take(held);
   if (script_ != nullptr) {
     for (std::size_t map = 0; map < maps_.size(); ++map) {
       Bound& bound = maps_[map];
@@ -453,17 +440,17 @@ Status Executor::freeing(const Range& range, AllocationId allocation, std::uniqu
       bound = {};
     }
     if (dropped_ > 0 && feeds_dropped(allocation))
-      if (const auto left = leave(lock); !left) return left;
+      if (const auto left = leave(held); !left) return left;
   }
   parts_.departures.forget(range);
   return Done{};
 }
 
-Result<bool> Executor::freeing_outside(AllocationId allocation, std::unique_lock<std::mutex>& lock) {
+Result<bool> Executor::freeing_outside(AllocationId allocation, Held& held) {
   if (script_ == nullptr || dropped_ == 0) return false;
-  const Turn turn(*this, lock);
+  const Turn::Taken turn = turn_.take(held);
   if (script_ == nullptr || dropped_ == 0 || !feeds_dropped(allocation)) return false;
-  if (const auto left = leave(lock); !left) return left.error();
+  if (const auto left = leave(held); !left) return left.error();
   return true;
 }
 

@@ -10,12 +10,10 @@
 // Not thread-safe: the session's mutex guards it.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -28,6 +26,7 @@
 #include "runtime/alias.h"
 #include "runtime/departures.h"
 #include "runtime/feedback.h"
+#include "runtime/held.h"
 #include "runtime/iteration_clock.h"
 #include "runtime/nvtx.h"
 #include "runtime/placement.h"
@@ -83,7 +82,7 @@ class Executor {
   // The plan is followed from the phase's next iteration on, in place of the one that the phase had. Error
   // invalid_argument: it is not of this phase.
   Status adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known, double out_us_per_byte,
-               std::unique_lock<std::mutex>& lock);
+               Held& held);
   // More is known of a phase that may have a plan; its structure is the same.
   void refresh(tracker::PhaseIndex phase, const KnownPhase& known);
   // The phase's plan could not be laid out, so it is followed by remapping: the bytes that a plan should use
@@ -104,9 +103,9 @@ class Executor {
     std::optional<std::int32_t> position;  // where a plan is followed
     std::uint64_t ops = 0, changes = 0;
   };
-  // An op is about to be launched in `stream`: does what comes before it. May release `lock` and take it
+  // An op is about to be launched in `stream`: does what comes before it. May release `held` and take it
   // again. Error: content that the op may need cannot be made again; the op must not run.
-  Result<Readied> before(const tracker::Op& op, StreamHandle stream, std::unique_lock<std::mutex>& lock);
+  Result<Readied> before(const tracker::Op& op, StreamHandle stream, Held& held);
   // Whoever released the lock since may have let in other ops. Then the op has another position, or the plan
   // has dropped what it needs: before() has to be asked again.
   bool overtaken(const Readied& readied) const;
@@ -119,14 +118,14 @@ class Executor {
 
   // Private mappings for everything, so that Demand can move it; nothing where that is so already. Error: the
   // program itself holds up a stream.
-  Status dismantle(std::unique_lock<std::mutex>& lock);
+  Status dismantle(Held& held);
   bool aliased() const { return alias_.built(); }
 
   // The allocation is about to end. Error: as for `before`.
-  Status freeing(const Range& range, AllocationId allocation, std::unique_lock<std::mutex>& lock);
+  Status freeing(const Range& range, AllocationId allocation, Held& held);
 
   // The same of memory that is the driver's. True: replays that read it have been launched just now.
-  Result<bool> freeing_outside(AllocationId allocation, std::unique_lock<std::mutex>& lock);
+  Result<bool> freeing_outside(AllocationId allocation, Held& held);
 
   // The allocation has ended: its memory is the next to serve elsewhere.
   Status freed(Range& range);
@@ -173,44 +172,29 @@ class Executor {
     Feedback feedback;
     std::vector<Range*> slots = {};  // by slot, while it is laid out: the large ones
   };
-  // One thread at a time acts for a plan, host waits included: what it is in the middle of is in the members
-  // below. None waits for another thread of the program meanwhile: see Departures::reclaim.
-  class Turn {
-   public:
-    Turn(Executor& executor, std::unique_lock<std::mutex>& lock);
-    ~Turn();
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-
-   private:
-    Executor& executor_;
-  };
   const Script* script_of(tracker::PhaseIndex phase) const;
   Status open_slots(Adopted& adopted);
   Status close_slots();
-  Status idle(std::unique_lock<std::mutex>& lock);
-  Status settle_mappings(const Script* wanted, std::unique_lock<std::mutex>& lock);
-  Status build_alias(std::unique_lock<std::mutex>& lock);
+  Status idle(Held& held);
+  Status settle_mappings(const Script* wanted, Held& held);
+  Status build_alias(Held& held);
   AliasPhase alias_phase(const Adopted& adopted);
-  Status admit(std::int32_t position, std::span<const tracker::Operand> operands,
-               std::unique_lock<std::mutex>& lock);
-  Status fetch_aliased(std::uint32_t map, std::int32_t position, std::unique_lock<std::mutex>& lock);
+  Status admit(std::int32_t position, std::span<const tracker::Operand> operands, Held& held);
+  Status fetch_aliased(std::uint32_t map, std::int32_t position, Held& held);
   void enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream);
   void bind(std::int32_t position, std::span<const tracker::Operand> operands);
-  Status leave(std::unique_lock<std::mutex>& lock);
+  Status leave(Held& held);
   void finish();
   void stop_following();
 
-  Result<std::optional<std::int32_t>> lead_up_to(const tracker::Op& op, StreamHandle stream,
-                                                 std::unique_lock<std::mutex>& lock);
-  Status act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream,
-                    std::unique_lock<std::mutex>& lock);
+  Result<std::optional<std::int32_t>> lead_up_to(const tracker::Op& op, StreamHandle stream, Held& held);
+  Status act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream, Held& held);
   Status evict(std::uint32_t map);
   Status drop(std::uint32_t map);
   bool can_be_made_again(const ScriptMap& map);
   bool awaits_fetch(std::span<const tracker::Operand> operands) const;
   // Waits for memory only for what `awaited` names.
-  Status fetch_pending(std::span<const tracker::Operand> awaited, std::unique_lock<std::mutex>& lock);
+  Status fetch_pending(std::span<const tracker::Operand> awaited, Held& held);
   std::uint64_t gather_missing(const Bound& bound);
   Status fetch(const std::vector<ChunkUse>& uses, std::uint32_t map);
   bool touches_dropped(std::span<const tracker::Operand> operands) const;
@@ -221,7 +205,7 @@ class Executor {
   bool restored_again_later(std::uint32_t index, std::uint32_t map) const;
   bool is_spared(const ReplayPlace& place);
   Result<Range*> memory_for(const ReplayPlace& place);
-  Status replay(std::uint32_t index, StreamHandle stream, std::unique_lock<std::mutex>& lock);
+  Status replay(std::uint32_t index, StreamHandle stream, Held& held);
   Result<Range*> slot_memory(std::uint32_t slot);
   Status end_slots(const ScriptReplay& replay);
   Status end_stand_ins();
@@ -241,9 +225,9 @@ class Executor {
   // executor_verify.cpp
   void begin_trust(tracker::PhaseIndex phase, Adopted& adopted);
   Adopted* followed();
-  Status prepare_verification(const Script& script, std::unique_lock<std::mutex>& lock);
+  Status prepare_verification(const Script& script, Held& held);
   Verification::Extents extents_made(std::uint32_t map) const;
-  Status settle_comparisons(std::unique_lock<std::mutex>& lock);
+  Status settle_comparisons(Held& held);
   void give_up();
   void refuse(std::uint32_t map);
   bool refused(std::uint32_t map);
@@ -280,8 +264,9 @@ class Executor {
   std::vector<tracker::Operand> moved_;
   std::vector<Address> addresses_;
   std::uint64_t changes_ = 0;  // plans begun or left, layouts made
-  bool taken_ = false;         // the turn
-  std::condition_variable taken_back_;
+  // One thread at a time acts for a plan, host waits included: what it is in the middle of is in the members
+  // above. None waits for another thread of the program meanwhile: see Departures::reclaim.
+  Turn turn_;
   Trace* trace_ = nullptr;
   nvtx::Iterations nvtx_iterations_;
   ExecutorCounts counts_;

@@ -17,18 +17,18 @@ constexpr std::uint64_t most_attempts = 8;
 }  // namespace
 
 // The host waits for the device. Error: it could wait for the program itself.
-Status Executor::idle(std::unique_lock<std::mutex>& lock) {
-  const auto idle = await_idle(parts_.device, parts_.order, lock);
+Status Executor::idle(Held& held) {
+  const auto idle = await_idle(parts_.device, parts_.order, held);
   if (!idle) return idle.error();
   if (!*idle)
     return Error{ErrorCode::internal, "the program holds up a stream while memory has to be rearranged"};
   return Done{};
 }
 
-Status Executor::dismantle(std::unique_lock<std::mutex>& lock) {
+Status Executor::dismantle(Held& held) {
   while (alias_.built()) {
     const std::uint64_t placements = parts_.placement.clock();
-    if (const auto waited = idle(lock); !waited) return waited;
+    if (const auto waited = idle(held); !waited) return waited;
     if (!alias_.built() || parts_.placement.clock() != placements) continue;  // another thread was here
     if (const auto apart = alias_.dismantle(); !apart) return apart;
     if (const auto closed = close_slots(); !closed) return closed;
@@ -37,12 +37,12 @@ Status Executor::dismantle(std::unique_lock<std::mutex>& lock) {
 }
 
 // Before an iteration: the mappings that its plan wants.
-Status Executor::settle_mappings(const Script* wanted, std::unique_lock<std::mutex>& lock) {
+Status Executor::settle_mappings(const Script* wanted, Held& held) {
   if (wanted != nullptr && alias_.serves(*wanted)) return Done{};
-  if (const auto apart = dismantle(lock); !apart) return apart;
+  if (const auto apart = dismantle(held); !apart) return apart;
   if (wanted == nullptr) return Done{};
   for (const auto& [phase, adopted] : scripts_)
-    if (adopted.script.get() == wanted && adopted.alias && adopted.known.settled) return build_alias(lock);
+    if (adopted.script.get() == wanted && adopted.alias && adopted.known.settled) return build_alias(held);
   return Done{};
 }
 
@@ -50,10 +50,10 @@ bool Executor::may_alias() const {
   return alias_.built() || (counts_.aliased < most_attempts && parts_.residency.landing() == nullptr);
 }
 
-Status Executor::build_alias(std::unique_lock<std::mutex>& lock) {
+Status Executor::build_alias(Held& held) {
   if (!may_alias()) return Done{};
   const tracker::StepIndex steps = parts_.tracker.steps();
-  if (!idle(lock)) return Done{};
+  if (!idle(held)) return Done{};
   if (parts_.tracker.steps() != steps) return Done{};
   std::vector<AliasPhase> phases;
   Status opened = Done{};
@@ -63,7 +63,7 @@ Status Executor::build_alias(std::unique_lock<std::mutex>& lock) {
     phases.push_back(alias_phase(adopted));
   }
   ++counts_.aliased;
-  const auto built = opened ? alias_.build(std::move(phases), lock) : opened;
+  const auto built = opened ? alias_.build(std::move(phases), held) : opened;
   if (!built)
     if (const auto closed = close_slots(); !closed) return closed;
   if (built) {
@@ -130,14 +130,13 @@ AliasPhase Executor::alias_phase(const Adopted& adopted) {
 }
 
 // The layout has a place for each of the operands now, or there is no layout any more.
-Status Executor::admit(std::int32_t position, std::span<const tracker::Operand> operands,
-                       std::unique_lock<std::mutex>& lock) {
+Status Executor::admit(std::int32_t position, std::span<const tracker::Operand> operands, Held& held) {
   if (!alias_.built() || alias_.admit(script_, position, operands)) return Done{};
   log::info("alias mode ends at op {}", position);
-  return dismantle(lock);
+  return dismantle(held);
 }
 
-Status Executor::fetch_aliased(std::uint32_t map, std::int32_t position, std::unique_lock<std::mutex>& lock) {
+Status Executor::fetch_aliased(std::uint32_t map, std::int32_t position, Held& held) {
   if (!alias_.built() || maps_[map].range == nullptr) return Done{};
   for (Chunk& chunk : maps_[map].range->chunks) {
     if (chunk.frames.empty() || !chunk.stale) continue;
@@ -145,7 +144,7 @@ Status Executor::fetch_aliased(std::uint32_t map, std::int32_t position, std::un
     if (!fetched) return fetched.error();
     if (!*fetched) {
       log::info("alias mode ends at the fetch ahead of op {}", position);
-      return dismantle(lock);
+      return dismantle(held);
     }
   }
   return Done{};

@@ -103,7 +103,7 @@ Status Executor::end_stand_ins() {
   return Done{};
 }
 
-Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lock<std::mutex>& lock) {
+Status Executor::replay(std::uint32_t index, StreamHandle stream, Held& held) {
   const Script* const script = script_;
   const ScriptReplay& step = script->replays()[index];
   const auto found = kept_.find(step.position);
@@ -115,7 +115,7 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lo
   if (alias_.built() && std::any_of(step.operands.begin(), step.operands.end(),
                                     [this](const ReplayPlace& place) { return is_spared(place); })) {
     log::info("alias mode ends at a replay of op {}", step.position);
-    if (const auto apart = dismantle(lock); !apart) return apart;
+    if (const auto apart = dismantle(held); !apart) return apart;
     if (script_ != script) return Done{};  // another thread's op was its last
   }
   moved_ = kept.operands;
@@ -131,9 +131,9 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lo
     moved_[o].backing = *range;
   }
   if (awaits_fetch(moved_))
-    if (const auto fetched = fetch_pending(moved_, lock); !fetched) return fetched;
-  if (const auto admitted = admit(position_, moved_, lock); !admitted) return admitted;
-  if (const auto placed = parts_.placement.place(kept.function, moved_, uses_, lock); !placed) return placed;
+    if (const auto fetched = fetch_pending(moved_, held); !fetched) return fetched;
+  if (const auto admitted = admit(position_, moved_, held); !admitted) return admitted;
+  if (const auto placed = parts_.placement.place(kept.function, moved_, uses_, held); !placed) return placed;
   if (script_ != script) return Done{};  // another thread's op was its last
   if (const auto there = Residency::has_content(uses_, /*remaking=*/true); !there) return there;
   const StreamIndex in = parts_.order.index(stream);
@@ -164,7 +164,7 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, std::unique_lo
     if (use.changes && use.chunk->occupied > 0) use.chunk->live = true;
   if (const auto restored = settle_restored(index); !restored) return restored;
   if (const auto ended = end_slots(step); !ended) return ended;
-  return settle_comparisons(lock);
+  return settle_comparisons(held);
 }
 
 // A map is back when the last replay has written into it.

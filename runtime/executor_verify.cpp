@@ -64,9 +64,9 @@ Executor::Adopted* Executor::followed() {
   return nullptr;
 }
 
-Status Executor::prepare_verification(const Script& script, std::unique_lock<std::mutex>& lock) {
+Status Executor::prepare_verification(const Script& script, Held& held) {
   if (script.replays().empty()) return Done{};
-  return parts_.verification.prepare(lock);
+  return parts_.verification.prepare(held);
 }
 
 // The parts of the map that its replays write, joined, as far as they are known.
@@ -95,8 +95,8 @@ Verification::Extents Executor::extents_made(std::uint32_t map) const {
   return joined;
 }
 
-Status Executor::settle_comparisons(std::unique_lock<std::mutex>& lock) {
-  const Status settled = parts_.verification.settle(lock);
+Status Executor::settle_comparisons(Held& held) {
+  const Status settled = parts_.verification.settle(held);
   const auto refused = parts_.verification.take_refused();
   if (script_ == nullptr) return settled;
   for (const std::uint32_t map : refused) refuse(map);

@@ -4,7 +4,7 @@
 
 namespace pooch::runtime {
 
-Status await(Device& device, StreamOrder& order, const Marks& marks, std::unique_lock<std::mutex>& lock) {
+Status await(Device& device, StreamOrder& order, const Marks& marks, Held& held) {
   std::vector<EventHandle> events;
   for (const Mark& mark : marks) {
     const auto finished = order.finished(mark);
@@ -16,25 +16,21 @@ Status await(Device& device, StreamOrder& order, const Marks& marks, std::unique
   }
   if (events.empty()) return Done{};
   if (const auto noted = order.note_host_wait(); !noted) return noted;
-  lock.unlock();
-  Status outcome = Done{};
-  for (const EventHandle event : events) {
-    outcome = device.synchronize(event);
-    if (!outcome) break;
-  }
-  lock.lock();
+  const Status outcome = held.released([&]() -> Status {
+    for (const EventHandle event : events)
+      if (const auto reached = device.synchronize(event); !reached) return reached;
+    return Done{};
+  });
   if (!outcome) return outcome;
   for (const Mark& mark : marks) order.note_finished(mark);
   return Done{};
 }
 
-Result<bool> await_idle(Device& device, StreamOrder& order, std::unique_lock<std::mutex>& lock) {
+Result<bool> await_idle(Device& device, StreamOrder& order, Held& held) {
   const auto blocked = order.host_blocked();
   if (!blocked) return blocked.error();
   if (*blocked) return false;
-  lock.unlock();
-  const Status done = device.synchronize_all();
-  lock.lock();
+  const Status done = held.released([&] { return device.synchronize_all(); });
   if (!done) return done.error();
   return true;
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <chrono>
-#include <mutex>
 
 #include "core/device.h"
+#include "runtime/held.h"
 #include "runtime/stream_order.h"
 
 namespace pooch::runtime {
@@ -13,12 +13,12 @@ namespace pooch::runtime {
 // very thread that waits here.
 constexpr std::chrono::seconds patience_with_the_program(10);
 
-// The host waits until the device has got beyond all marks. `lock` is released meanwhile, so everything that
+// The host waits until the device has got beyond all marks. `held` is released meanwhile, so everything that
 // it guards may have changed; not at all where the marks are known to be finished.
-Status await(Device& device, StreamOrder& order, const Marks& marks, std::unique_lock<std::mutex>& lock);
+Status await(Device& device, StreamOrder& order, const Marks& marks, Held& held);
 
-// The host waits, with `lock` released, until the device has finished everything. False, without waiting: the
+// The host waits, with `held` released, until the device has finished everything. False, without waiting: the
 // program itself holds up a stream, so that the wait might have no end.
-Result<bool> await_idle(Device& device, StreamOrder& order, std::unique_lock<std::mutex>& lock);
+Result<bool> await_idle(Device& device, StreamOrder& order, Held& held);
 
 }  // namespace pooch::runtime

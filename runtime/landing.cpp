@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "core/log.h"
 #include "runtime/host_wait.h"
@@ -20,9 +19,9 @@ bool under_way(const Chunk* chunk) {
 
 // --- unforeseen ops
 
-Status Landing::settle(std::unique_lock<std::mutex>& lock) {
+Status Landing::settle(Held& held) {
   // Else a thread that launches one after the other would keep another waiting for ever.
-  waited_.wait(lock, [this] { return waiting_ == 0; });
+  waiting_.await(held);
   std::erase_if(leaving_, [](const Chunk* chunk) { return !under_way(chunk); });
   if (leaving_.empty()) return Done{};
   const auto blocked = order_.host_blocked();
@@ -30,7 +29,7 @@ Status Landing::settle(std::unique_lock<std::mutex>& lock) {
   if (*blocked) return Done{};
   Marks marks;
   for (const Chunk* chunk : leaving_) marks.add(chunk->uses);
-  if (const auto waited = await(device_, order_, marks, lock); !waited) return waited;
+  if (const auto waited = await(device_, order_, marks, held); !waited) return waited;
   // Other threads may have been here.
   std::vector<Chunk*> gone;
   for (Chunk* chunk : leaving_) {
@@ -49,8 +48,7 @@ Status Landing::enter(StreamIndex stream) {
   return order_.follow(stream, last_fetch_);
 }
 
-Result<bool> Landing::await_untouched(const std::vector<ChunkUse>& uses, Patience patience,
-                                      std::unique_lock<std::mutex>& lock) {
+Result<bool> Landing::await_untouched(const std::vector<ChunkUse>& uses, Patience patience, Held& held) {
   if (std::none_of(uses.begin(), uses.end(), [](const ChunkUse& use) { return use.chunk->landed; }))
     return false;
   const auto deadline = Clock::now() + patience_with_the_program;
@@ -61,18 +59,13 @@ Result<bool> Landing::await_untouched(const std::vector<ChunkUse>& uses, Patienc
     const auto blocked = order_.host_blocked();
     if (!blocked) return blocked.error();
     if (!*blocked) {
-      ++waiting_;
-      const auto done = await(device_, order_, Marks(ops_), lock);
-      --waiting_;
-      waited_.notify_all();
-      if (!done) return done.error();
+      const Turn::Taken turn = waiting_.join();
+      if (const auto done = await(device_, order_, Marks(ops_), held); !done) return done.error();
       return true;
     }
     if (patience == Patience::none || Clock::now() > deadline)
       return Error{ErrorCode::out_of_memory, "a host function blocks what may be using them"};
-    lock.unlock();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    lock.lock();
+    held.pause(std::chrono::milliseconds(1));
   }
 }
 
@@ -123,7 +116,7 @@ Status Landing::unmap(Chunk& chunk) {
 
 bool Landing::rest() {
   const auto untouched = quiet();
-  if (waiting_ > 0 || !untouched || !*untouched) return false;
+  if (waiting_.taken() || !untouched || !*untouched) return false;
   sweep();
   if (!closed_.empty() || !residency_.unmap_landed()) return false;
   leaving_.clear();

@@ -24,14 +24,13 @@
 // The session's mutex guards it.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "core/device.h"
 #include "core/result.h"
+#include "runtime/held.h"
 #include "runtime/host_arena.h"
 #include "runtime/residency.h"
 #include "runtime/stream_order.h"
@@ -51,18 +50,17 @@ class Landing {
   Landing& operator=(const Landing&) = delete;
 
   // --- unforeseen ops: settle, place its operands, enter, launch, launched
-  // Finishes the evictions under way, where the host may wait for them. May release `lock`.
-  Status settle(std::unique_lock<std::mutex>& lock);
+  // Finishes the evictions under way, where the host may wait for them. May release `held`.
+  Status settle(Held& held);
   // Takes back those that are still under way.
   Status enter(StreamIndex stream);
   void launched(StreamIndex stream) { ops_.add(order_.launched_exactly(stream)); }
 
   enum class Patience : std::uint8_t { none, some };
   // What has landed of `uses` is about to come back: waits for the ops that may be reaching it. True: the
-  // host waited, so everything may have changed. May release `lock`. Error out_of_memory: the program itself
+  // host waited, so everything may have changed. May release `held`. Error out_of_memory: the program itself
   // holds those ops up; with some patience it was given time.
-  Result<bool> await_untouched(const std::vector<ChunkUse>& uses, Patience patience,
-                               std::unique_lock<std::mutex>& lock);
+  Result<bool> await_untouched(const std::vector<ChunkUse>& uses, Patience patience, Held& held);
   // Are all unforeseen ops finished?
   Result<bool> quiet() { return order_.finished(ops_); }
 
@@ -96,8 +94,7 @@ class Landing {
   Residency& residency_;
   Marks ops_;  // unforeseen ones, the latest of each stream
   Mark last_fetch_;
-  int waiting_ = 0;  // threads that wait for them
-  std::condition_variable waited_;
+  Turn waiting_;                 // for them; several threads at a time
   std::vector<Chunk*> leaving_;  // live ones whose evictions have begun; some may be evicted or back by now
   std::vector<Chunk*> closed_;   // landed
   bool refused_;                 // the driver will not have it, or nobody asked for it

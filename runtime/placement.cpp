@@ -17,7 +17,7 @@ Error Placement::refusal(std::string_view what, const std::string& why) const {
 }
 
 Status Placement::place(std::string_view what, std::span<const tracker::Operand> operands,
-                        std::vector<ChunkUse>& uses, std::unique_lock<std::mutex>& lock) {
+                        std::vector<ChunkUse>& uses, Held& held) {
   std::string exhausted;
   bool in_pieces = false;  // the host has no room for all that would have to go at once
   bool ahead = true;       // what leaves is worth waiting for
@@ -32,7 +32,7 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
     for (const ChunkUse& use : uses)
       if (use.chunk->state == ChunkState::evicting) residency_.take_back(*use.chunk);
     if (Landing* const landing = residency_.landing(); landing != nullptr) {
-      const auto waited = landing->await_untouched(uses, Landing::Patience::some, lock);
+      const auto waited = landing->await_untouched(uses, Landing::Patience::some, held);
       if (!waited && waited.error().code == ErrorCode::out_of_memory)
         return refusal(what, waited.error().message);
       if (!waited) return waited.error();
@@ -64,12 +64,12 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
                                what, format_bytes(together), format_bytes(together + pool_.outside()),
                                (together + pool_.outside()) / MiB, format_bytes(limits_.cap))};
     if (ahead && pool_.available() + departures_.bytes() >= missing) {
-      const auto came = place_ahead(uses, lock);
+      const auto came = place_ahead(uses, held);
       if (!came) return came.error();
       ahead = *came;
       continue;  // less is missing now, even where nothing more comes
     }
-    if (const auto room = free_memory(missing, gathering, lock); !room) {
+    if (const auto room = free_memory(missing, gathering, held); !room) {
       if (room.error().code == ErrorCode::out_of_memory && pool_.give_up_reserved()) continue;
       if (room.error().code != ErrorCode::out_of_memory) return room;
       exhausted = room.error().message;
@@ -80,33 +80,32 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
 
 // Memory for all of it is on its way: what has come already is mapped while the host waits for more, so that
 // little is left to be done when the last of it comes. False: no more comes for now.
-Result<bool> Placement::place_ahead(const std::vector<ChunkUse>& uses, std::unique_lock<std::mutex>& lock) {
+Result<bool> Placement::place_ahead(const std::vector<ChunkUse>& uses, Held& held) {
   const auto next = residency_.make_resident_ahead(uses);
   if (!next && next.error().code == ErrorCode::out_of_memory) return false;
   if (!next) return next.error();
-  return departures_.reclaim(*next, Departures::Wait::yes, lock);
+  return departures_.reclaim(*next, Departures::Wait::yes, held);
 }
 
 // What is on its way out first, then what Demand picks.
-Status Placement::free_memory(std::uint64_t bytes, std::uint64_t gathering,
-                              std::unique_lock<std::mutex>& lock) {
+Status Placement::free_memory(std::uint64_t bytes, std::uint64_t gathering, Held& held) {
   if (bytes > pool_.available()) {
     if (before_leaving_) before_leaving_();
-    const auto reclaimed = departures_.reclaim(bytes, Departures::Wait::yes, lock);
+    const auto reclaimed = departures_.reclaim(bytes, Departures::Wait::yes, held);
     if (!reclaimed) return reclaimed.error();
     if (*reclaimed) return Done{};
     ++fallbacks_;
     asked_bytes_ += bytes - std::min(bytes, pool_.available());
   }
-  const auto room = demand_.make_room(bytes, gathering, lock);
+  const auto room = demand_.make_room(bytes, gathering, held);
   if (room || room.error().code != ErrorCode::out_of_memory || !last_resort_) return room;
-  const auto again = last_resort_(lock);
+  const auto again = last_resort_(held);
   if (!again) return again.error();
-  return *again ? demand_.make_room(bytes, gathering, lock) : room;
+  return *again ? demand_.make_room(bytes, gathering, held) : room;
 }
 
-Status Placement::make_room(std::uint64_t bytes, std::unique_lock<std::mutex>& lock) {
-  return free_memory(bytes, ++clock_, lock);
+Status Placement::make_room(std::uint64_t bytes, Held& held) {
+  return free_memory(bytes, ++clock_, held);
 }
 
 }  // namespace pooch::runtime

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include "runtime/demand.h"
 #include "runtime/departures.h"
 #include "runtime/handle_pool.h"
+#include "runtime/held.h"
 #include "runtime/memory_limits.h"
 #include "runtime/residency.h"
 #include "tracker/op_log.h"
@@ -25,20 +25,18 @@ class Placement {
       : limits_(limits), pool_(pool), residency_(residency), departures_(departures), demand_(demand) {}
 
   // Lists in `uses` the chunks of the managed operands and makes them resident: with free memory, else with
-  // what is on its way out, else with what Demand picks. `lock` is released while the host waits. Error
+  // what is on its way out, else with what Demand picks. `held` is released while the host waits. Error
   // out_of_memory, to be shown: they cannot be had together; `what` names the op in it.
   Status place(std::string_view what, std::span<const tracker::Operand> operands, std::vector<ChunkUse>& uses,
-               std::unique_lock<std::mutex>& lock);
+               Held& held);
 
   // Frees memory until the pool has `bytes` available: likewise. Errors: out_of_memory, device.
-  Status make_room(std::uint64_t bytes, std::unique_lock<std::mutex>& lock);
+  Status make_room(std::uint64_t bytes, Held& held);
 
   // Placements so far: the clock of staleness.
   std::uint64_t clock() const { return clock_; }
   // Called where nothing else helps; true: try again.
-  void set_last_resort(std::function<Result<bool>(std::unique_lock<std::mutex>&)> resort) {
-    last_resort_ = std::move(resort);
-  }
+  void set_last_resort(std::function<Result<bool>(Held&)> resort) { last_resort_ = std::move(resort); }
   // Asks what is taken outside of the pool; true: less than was thought.
   void set_recount(std::function<bool()> recount) { recount_ = std::move(recount); }
   // Called before anything that lives may leave the device.
@@ -49,15 +47,15 @@ class Placement {
 
  private:
   Error refusal(std::string_view what, const std::string& why) const;
-  Result<bool> place_ahead(const std::vector<ChunkUse>& uses, std::unique_lock<std::mutex>& lock);
-  Status free_memory(std::uint64_t bytes, std::uint64_t gathering, std::unique_lock<std::mutex>& lock);
+  Result<bool> place_ahead(const std::vector<ChunkUse>& uses, Held& held);
+  Status free_memory(std::uint64_t bytes, std::uint64_t gathering, Held& held);
 
   const Limits& limits_;
   HandlePool& pool_;
   Residency& residency_;
   Departures& departures_;
   Demand& demand_;
-  std::function<Result<bool>(std::unique_lock<std::mutex>&)> last_resort_;
+  std::function<Result<bool>(Held&)> last_resort_;
   std::function<bool()> recount_;
   std::function<void()> before_leaving_;
   std::uint64_t clock_ = 0, fallbacks_ = 0, asked_bytes_ = 0;

@@ -59,23 +59,21 @@ bool Planning::wants_profile() const {
   return false;
 }
 
-void Planning::act(const std::function<Profile()>& profile, double out_us_per_byte,
-                   std::unique_lock<std::mutex>& lock) {
+void Planning::act(const std::function<Profile()>& profile, double out_us_per_byte, Held& held) {
   if (const auto where = tracker_.iterations().where()) acted_in_ = where->start;
   for (std::uint32_t i = 0; i < tracker_.iterations().phases(); ++i) {
     const tracker::PhaseIndex phase{i};
     const KnownPhase* known = profiler_.plannable(phase);
     if (known == nullptr) continue;
-    act(phase, *known, profile, out_us_per_byte, lock);
+    act(phase, *known, profile, out_us_per_byte, held);
     known = profiler_.plannable(phase);  // the lock may have been released
     if (known != nullptr && choose_backing(phase, states_[phase], known->profile.id))
-      act(phase, *known, profile, out_us_per_byte, lock);
+      act(phase, *known, profile, out_us_per_byte, held);
   }
 }
 
 void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
-                   const std::function<Profile()>& profile, double out_us_per_byte,
-                   std::unique_lock<std::mutex>& lock) {
+                   const std::function<Profile()>& profile, double out_us_per_byte, Held& held) {
   const std::string id = known.profile.id;
   State& state = states_[phase];
   retry_layout(phase, state);
@@ -110,7 +108,7 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   if (wait_) source_->settle(id);
   auto plan = source_->poll(id);
   if (state.outdated) return;
-  if (plan) return adopt(phase, state, std::move(*plan), known, out_us_per_byte, lock);
+  if (plan) return adopt(phase, state, std::move(*plan), known, out_us_per_byte, held);
   if (source_->pending(id)) return;
   state.settled = true;
   if (keeps_short_plan(state, std::nullopt)) return;
@@ -119,11 +117,11 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   // One for more memory than there is still moves most of what has to move.
   state.crowded = true;
   renew(state, id);
-  act(phase, known, profile, out_us_per_byte, lock);
+  act(phase, known, profile, out_us_per_byte, held);
 }
 
 void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
-                     double out_us_per_byte, std::unique_lock<std::mutex>& lock) {
+                     double out_us_per_byte, Held& held) {
   constexpr double worth_it = 1.05;
   const std::string id = known.profile.id;  // `known` may change while the lock is released
   state.settled = true;
@@ -138,7 +136,7 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   const double most_ms = state.remapped_ms > 0 ? state.remapped_ms : state.full_ms * worth_it;
   if (tries_alias(state) && plan.predicted_ms > most_ms) return end_trial(state);
   if (state.remaps) plan.backing = Backing::remap;
-  if (const auto adopted = executor_.adopt(phase, plan, known, out_us_per_byte, lock); !adopted)
+  if (const auto adopted = executor_.adopt(phase, plan, known, out_us_per_byte, held); !adopted)
     return log::warn("{}; phase {} goes on without it", adopted.error().message, id);
   log::info("phase {}: plan by {}, {:.1f} ms predicted, {:.1f} ms in core", id, plan.policy,
             plan.predicted_ms, plan.in_core_ms);

@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +19,7 @@
 #include "core/profile.h"
 #include "runtime/executor.h"
 #include "runtime/handle_pool.h"
+#include "runtime/held.h"
 #include "runtime/plan_source.h"
 #include "runtime/profiler.h"
 #include "tracker/tracker.h"
@@ -48,9 +48,8 @@ class Planning {
   // ... and a phase that is to be planned has no plan yet.
   bool wants_profile() const;
   // Requests and adopts plans. `profile` is asked where a planner is to be started. `out_us_per_byte`: of
-  // copies to the host, 0 where it is not known. May release `lock` and take it again.
-  void act(const std::function<Profile()>& profile, double out_us_per_byte,
-           std::unique_lock<std::mutex>& lock);
+  // copies to the host, 0 where it is not known. May release `held` and take it again.
+  void act(const std::function<Profile()>& profile, double out_us_per_byte, Held& held);
   // At the program's end.
   void abandon();
 
@@ -96,7 +95,7 @@ class Planning {
   };
 
   void act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
-           double out_us_per_byte, std::unique_lock<std::mutex>& lock);
+           double out_us_per_byte, Held& held);
   void reconsider(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   // For which plans are made.
   Backing backing(const State& state) const;
@@ -111,7 +110,7 @@ class Planning {
   bool keeps_short_plan(State& state, std::optional<double> instead_ms);
   void retry_layout(tracker::PhaseIndex phase, State& state);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
-             double out_us_per_byte, std::unique_lock<std::mutex>& lock);
+             double out_us_per_byte, Held& held);
   static void give_up_alias(State& state);
   static void end_trial(State& state);
   void renew(State& state, const std::string& id);

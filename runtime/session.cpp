@@ -81,7 +81,7 @@ Status Session::Impl::start() {
     return outside_with(0);
   });
   placement->set_recount([this] { return outside_is_less(); });
-  placement->set_last_resort([this](std::unique_lock<std::mutex>& held) -> Result<bool> {
+  placement->set_last_resort([this](Held& held) -> Result<bool> {
     const bool given_up = verification->give_up_memory();
     if (!executor->aliased()) return given_up;
     log::info("alias mode ends for want of memory");
@@ -165,9 +165,10 @@ void Session::Impl::fail(std::string_view where, const Error& why) {
 // can tell what it does instead, with what result: it ends here.
 int Session::Impl::refuse(std::string_view where, const Error& why, const Refusal& refusal) {
   if (why.code == ErrorCode::out_of_memory && !residency->doubt()) {
-    std::unique_lock lock(mutex);
-    const bool said = std::exchange(last_shortage, why.message) == why.message;  // by another thread
-    lock.unlock();
+    const bool said = [&] {  // by another thread
+      const Held held(mutex);
+      return std::exchange(last_shortage, why.message) == why.message;
+    }();
     if (!said) log::failure(why.message);
     return refusal.out_of_memory;
   }
@@ -223,17 +224,17 @@ void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
 
 // Everything that has to come before the launch. Error: the call must not be made.
 Status Session::Impl::make_ready(const Call& call, Work& w, StreamIndex stream, Executor::Readied& readied,
-                                 std::unique_lock<std::mutex>& lock) {
+                                 Held& held) {
   unforeseen_ops += call.unforeseen ? 1 : 0;
   if (call.unforeseen || tables_missed)
-    if (const auto expected = expect_unforeseen(lock); !expected) return expected;
+    if (const auto expected = expect_unforeseen(held); !expected) return expected;
   do {
-    const auto found = executor->before(w.op, call.stream, lock);
+    const auto found = executor->before(w.op, call.stream, held);
     if (!found) return found.error();
     readied = *found;
     w.uses.clear();
     if (w.op.managed)
-      if (const auto placed = placement->place(call.function, w.op.operands, w.uses, lock); !placed)
+      if (const auto placed = placement->place(call.function, w.op.operands, w.uses, held); !placed)
         return placed;
   } while (executor->overtaken(readied));
   if (const auto there = Residency::has_content(w.uses, /*remaking=*/false); !there) return there;
@@ -248,17 +249,17 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   Impl& s = *impl_;
   const ThreadsWork work(&s);
   Work& w = *work;
-  std::unique_lock lock(s.mutex);
-  if (s.small_buffers_due() && !call.trial) s.scan_small_buffers(*this, call.stream, lock);
+  Held held(s.mutex);
+  if (s.small_buffers_due() && !call.trial) s.scan_small_buffers(*this, call.stream, held);
   s.tracker.resolve(call, w.op);
   if (s.residency->doubt()) s.fail(call.function, *s.residency->doubt());
   if (s.failed() && (w.op.managed || call.unforeseen)) return refusal.failed;
   const Impl::UnforeseenUnderWay under_way(s, call.unforeseen);
-  if (w.op.operands.empty()) return s.launch_without_operands(call, launch, refusal, lock);
+  if (w.op.operands.empty()) return s.launch_without_operands(call, launch, refusal, held);
   const StreamIndex stream = s.order.index(call.stream);
   Executor::Readied readied;
-  if (const auto ready = s.make_ready(call, w, stream, readied, lock); !ready) {
-    lock.unlock();
+  if (const auto ready = s.make_ready(call, w, stream, readied, held); !ready) {
+    held.give_up();
     return s.refuse(call.function, ready.error(), refusal);
   }
   const std::optional<std::int32_t> position = readied.position;
@@ -266,7 +267,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
                     !s.uses_pinned(w.op);
   const Trace::Number shown = s.show(call, w, stream, position);
   const auto timed = s.profiler.timing() ? std::optional(s.profiler.begin(call.stream)) : std::nullopt;
-  const int status = s.launch(call, w, launch, lock);
+  const int status = s.launch(call, w, launch, held);
   if (s.trace) s.trace->end(shown);
   const std::uint64_t moves = s.device.counters().moves();
   const bool disturbed = std::exchange(s.moves_at_launch, moves) != moves;  // since the op before
@@ -283,7 +284,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
       s.report_failure("evicting", acted.error(), "it stays on the device");
   s.recorder.launched(call);
   s.end_landing();
-  s.plan(lock);
+  s.plan(held);
   return status;
 }
 
@@ -317,30 +318,27 @@ Trace::Number Session::Impl::show(const Call& call, const Work& w, StreamIndex s
 }
 
 // A call in which the host waits must not keep other threads out; what it uses stays where it is.
-int Session::Impl::launch(const Call& call, Work& w, FunctionRef<int()> real,
-                          std::unique_lock<std::mutex>& lock) {
-  w.launch = &lock;
+int Session::Impl::launch(const Call& call, Work& w, FunctionRef<int()> real, Held& held) {
+  w.launch = &held;
   if (!call.blocks) {
     const int status = real();
     w.launch = nullptr;
     return status;
   }
   for (const ChunkUse& use : w.uses) ++use.chunk->pins;
-  lock.unlock();
-  const int status = real();
-  lock.lock();
+  const int status = held.released(real);
   w.launch = nullptr;
   for (const ChunkUse& use : w.uses) --use.chunk->pins;
   return status;
 }
 
 void Session::note_host_blocking(StreamHandle stream) {
-  const std::lock_guard lock(impl_->mutex);
+  const Held held(impl_->mutex);
   impl_->order.note_host_blocking(impl_->order.index(stream));
 }
 
 void Session::stream_destroyed(StreamHandle stream) {
-  const std::lock_guard lock(impl_->mutex);
+  const Held held(impl_->mutex);
   impl_->space.disown(stream);
   impl_->profiler.stream_destroyed(stream);
   impl_->order.retire(stream);

@@ -40,7 +40,7 @@ struct Extent {
 };
 
 // An allocation that stays on the device because somebody names it: a graph, or a registration with NCCL.
-struct Held {
+struct Kept {
   Extent memory;
   AllocationId allocation;
 };
@@ -114,10 +114,10 @@ class Session {
   // A stream is about to be captured: puts down all that would have to be asked of it later.
   void capture_begins();
   // What a captured call touches, or what is registered, stays on the device from now on, until it is let go
-  // or freed; adds to `held` what is not there yet. May wait for the device. Errors: out_of_memory, there is
+  // or freed; adds to `kept` what is not there yet. May wait for the device. Errors: out_of_memory, there is
   // no room for it beside all else that stays; device, said already: managed memory cannot be used any more.
-  Status hold(std::span<const Access> accesses, std::vector<Held>& held);
-  void let_go(std::span<const Held> held);
+  Status hold(std::span<const Access> accesses, std::vector<Kept>& kept);
+  void let_go(std::span<const Kept> kept);
 
   // --- queries
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -19,6 +18,7 @@
 #include "runtime/demand.h"
 #include "runtime/executor.h"
 #include "runtime/handle_pool.h"
+#include "runtime/held.h"
 #include "runtime/host_arena.h"
 #include "runtime/landing.h"
 #include "runtime/planning.h"
@@ -45,7 +45,7 @@ struct Work {
   std::vector<ChunkUse> uses;
   const void* session = nullptr;  // whose submit it is
   // During the real call: of the session's mutex, held or not.
-  std::unique_lock<std::mutex>* launch = nullptr;
+  Held* launch = nullptr;
   std::optional<StreamIndex> entered;  // by an unforeseen op: runtime/landing.h
 };
 
@@ -85,26 +85,24 @@ struct Session::Impl {
 
   Status start();
   Status allocate_range(std::uint64_t bytes, StreamHandle stream, std::optional<Address>& address,
-                        std::unique_lock<std::mutex>& lock);
+                        Held& held);
   // session_landing.cpp
   void land_from_the_start();
-  Status begin_landing(std::unique_lock<std::mutex>& lock);
-  Status expect_unforeseen(std::unique_lock<std::mutex>& lock);
+  Status begin_landing(Held& held);
+  Status expect_unforeseen(Held& held);
   void end_landing();
-  int launch_without_operands(const Call& call, FunctionRef<int()> real, const Refusal& refusal,
-                              std::unique_lock<std::mutex>& lock);
-  Status make_ready(const Call& call, Work& w, StreamIndex stream, Executor::Readied& readied,
-                    std::unique_lock<std::mutex>& lock);
+  int launch_without_operands(const Call& call, FunctionRef<int()> real, const Refusal& refusal, Held& held);
+  Status make_ready(const Call& call, Work& w, StreamIndex stream, Executor::Readied& readied, Held& held);
   Status order_stream(const std::vector<ChunkUse>& uses, StreamIndex stream);
-  int launch(const Call& call, Work& w, FunctionRef<int()> real, std::unique_lock<std::mutex>& lock);
+  int launch(const Call& call, Work& w, FunctionRef<int()> real, Held& held);
   Trace::Number show(const Call& call, const Work& w, StreamIndex stream,
                      std::optional<std::int32_t> position);
   void note_use(Work& w, StreamIndex stream, bool succeeded);
-  bool idle_for_probe(std::unique_lock<std::mutex>& lock);
-  void probe_link(std::unique_lock<std::mutex>& lock);
+  bool idle_for_probe(Held& held);
+  void probe_link(Held& held);
   void probe_mapping();
   Status probe_link_over(Address address, std::uint64_t bytes);
-  void plan(std::unique_lock<std::mutex>& lock);
+  void plan(Held& held);
   Profile make_profile(bool estimates);
   // Something of pooch's own failed, and no content can be wrong for it: said once.
   void report_failure(std::string_view where, const Error& why, std::string_view consequence);
@@ -121,9 +119,9 @@ struct Session::Impl {
     const std::uint64_t taken = std::max(outside_bytes.load(), measured_outside) + more;
     return taken == 0 ? 0 : round_up(taken, page) + page;
   }
-  bool relieve(std::uint64_t bytes, std::unique_lock<std::mutex>& lock);
+  bool relieve(std::uint64_t bytes, Held& held);
   void measure_outside(std::uint64_t added);
-  void count_outside(std::uint64_t bytes, std::unique_lock<std::mutex>& lock);
+  void count_outside(std::uint64_t bytes, Held& held);
   void ask_outside();
   bool outside_is_less();
   // Is so much of the cap untouched that what `bytes` outside of the pool really are need not be known at
@@ -176,7 +174,7 @@ struct Session::Impl {
   // Would `more` bring memory so near to being short that what calls do should be known by then?
   bool nearly_short(std::uint64_t more) const { return near_short(occupied() + more); }
   bool near_short(std::uint64_t taken) const { return taken > limits.cap / 2; }
-  void back_at_once(Range& range, std::optional<StreamHandle> stream, std::unique_lock<std::mutex>& lock);
+  void back_at_once(Range& range, std::optional<StreamHandle> stream, Held& held);
   // Small memory that a kernel of unknown effects wrote may hold addresses: noted, and looked at while ops
   // are still described, before memory is so short that something might leave.
   void note_small_buffers(const Call& call, const tracker::Op& op);
@@ -184,7 +182,8 @@ struct Session::Impl {
     return !small_buffers.empty() && scans < most_scans && occupied() > limits.cap && profiler.describing();
   }
   // `stream`: that of the call at hand. Puts off what cannot be done now.
-  void scan_small_buffers(Session& session, StreamHandle stream, std::unique_lock<std::mutex>& lock);
+  void scan_small_buffers(Session& session, StreamHandle stream, Held& held);
+  Status scan(Session& session, const std::map<Address, std::uint64_t>& buffers, std::byte* host);
   void find_tables();
   void miss_tables(const Error& why);
   Status await_copies();
@@ -207,7 +206,7 @@ struct Session::Impl {
   const Arena arena_span;
   CountingDevice device;
   Watch watch;
-  mutable std::mutex mutex;
+  mutable SessionMutex mutex;
   mutable std::mutex allocations_mutex;  // a leaf; readers that hold `mutex` need not take it
   tracker::Tracker tracker;
   StreamOrder order;
@@ -217,9 +216,8 @@ struct Session::Impl {
   StreamHandle out_stream{}, in_stream{};
   std::optional<Residency> residency;
   std::optional<Landing> landing;
-  bool landing_begins = false;  // a thread brings back what left before
-  bool tables_missed = false;   // kernels may reach memory by addresses that could not be looked for
-  std::condition_variable landing_begun;
+  Turn landing_begins;         // a thread brings back what left before
+  bool tables_missed = false;  // kernels may reach memory by addresses that could not be looked for
   std::optional<Demand> demand;
   std::optional<Departures> departures;
   std::optional<Placement> placement;

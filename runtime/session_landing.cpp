@@ -22,18 +22,17 @@ void Session::Impl::land_from_the_start() {
 // The first such op: from here on it may change what nobody names, so no copy on the host outlives its
 // chunk's return to the device. Where evicted memory can be mapped to its copy, what left before comes back
 // once, so that it can. Error: memory that several share cannot be given to each alone.
-Status Session::Impl::begin_landing(std::unique_lock<std::mutex>& lock) {
+Status Session::Impl::begin_landing(Held& held) {
   if (landing->maps()) {
     // Another process may take its time; the other threads need not wait.
-    lock.unlock();
-    const Status works = try_host_handles(info, CacheFolder(cache_folder(config.cache_folder)));
-    lock.lock();
+    const Status works =
+        held.released([&] { return try_host_handles(info, CacheFolder(cache_folder(config.cache_folder))); });
     if (!works) {
       log::info("{}: no host memory is mapped at device addresses", works.error().message);
       landing->give_up_mapping();
     }
   }
-  if (const auto apart = executor->dismantle(lock); !apart) return apart;
+  if (const auto apart = executor->dismantle(held); !apart) return apart;
   if (landing->maps())
     log::info("landing: evicted memory is mapped to its copy on the host");
   else
@@ -58,7 +57,7 @@ Status Session::Impl::begin_landing(std::unique_lock<std::mutex>& lock) {
     if (range == nullptr) continue;
     const tracker::Operand part{owner->id,    range->base,    address - range->base, 1,
                                 Effect::read, owner->managed, owner->born,           range};
-    if (const auto placed = placement->place("what is on the host", {&part, 1}, uses, lock); !placed) {
+    if (const auto placed = placement->place("what is on the host", {&part, 1}, uses, held); !placed) {
       log::info("landing: {}", placed.error().message);
       break;
     }
@@ -66,17 +65,14 @@ Status Session::Impl::begin_landing(std::unique_lock<std::mutex>& lock) {
   return Done{};
 }
 
-Status Session::Impl::expect_unforeseen(std::unique_lock<std::mutex>& lock) {
-  landing_begun.wait(lock, [this] { return !landing_begins; });
+Status Session::Impl::expect_unforeseen(Held& held) {
+  landing_begins.await(held);
   if (residency->landing() == nullptr) {
-    landing_begins = true;
-    const auto begun = begin_landing(lock);
-    landing_begins = false;
-    landing_begun.notify_all();
-    if (!begun) return begun;
+    const Turn::Taken turn = landing_begins.take(held);
+    if (const auto begun = begin_landing(held); !begun) return begun;
   }
   // What does not settle is taken back when the op enters.
-  if (const auto settled = landing->settle(lock); !settled)
+  if (const auto settled = landing->settle(held); !settled)
     log::info("evictions are taken back: {}", settled.error().message);
   return Done{};
 }
@@ -86,7 +82,7 @@ Status Session::Impl::expect_unforeseen(std::unique_lock<std::mutex>& lock) {
 void Session::Impl::end_landing() {
   constexpr std::uint64_t enough = 2;  // iterations
   if (residency->landing() == nullptr || config.landing == LandingUse::on || tables_missed) return;
-  if (unforeseen_under_way > 0 || landing_begins) return;
+  if (unforeseen_under_way > 0 || landing_begins.taken()) return;
   if (tracker.iterations().count() < iterations_at_last + enough + 1) return;
   if (!landing->rest()) return;
   residency->land_with(nullptr);
@@ -94,25 +90,25 @@ void Session::Impl::end_landing() {
 }
 
 int Session::Impl::launch_without_operands(const Call& call, FunctionRef<int()> real, const Refusal& refusal,
-                                           std::unique_lock<std::mutex>& lock) {
+                                           Held& held) {
   Work& w = *ThreadsWork::inside(this);
   if (!call.unforeseen) {
-    lock.unlock();
-    w.launch = &lock;
+    held.give_up();
+    w.launch = &held;
     const int status = real();
     w.launch = nullptr;
     return status;
   }
   ++unforeseen_ops;
   const StreamIndex stream = order.index(call.stream);
-  Status ready = expect_unforeseen(lock);
+  Status ready = expect_unforeseen(held);
   w.entered = stream;
   if (ready) ready = landing->enter(stream);
   if (!ready) {
-    lock.unlock();
+    held.give_up();
     return refuse(call.function, ready.error(), refusal);
   }
-  w.launch = &lock;
+  w.launch = &held;
   const int status = real();
   w.launch = nullptr;
   landing->launched(stream);

@@ -14,12 +14,12 @@ namespace pooch::runtime {
 }
 
 Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
-                                     std::optional<Address>& address, std::unique_lock<std::mutex>& lock) {
+                                     std::optional<Address>& address, Held& held) {
   address = space.allocate(bytes, stream);
   if (address) return Done{};
-  if (const auto apart = executor->dismantle(lock); !apart) return apart;
+  if (const auto apart = executor->dismantle(held); !apart) return apart;
   const auto forgotten =
-      demand->forget_unused([this](const Range& range) { departures->forget(range); }, lock);
+      demand->forget_unused([this](const Range& range) { departures->forget(range); }, held);
   if (!forgotten) return forgotten.error();
   space.coalesce(*forgotten);
   address = space.allocate(bytes, stream);
@@ -30,7 +30,7 @@ Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
 Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandle> stream, void* origin) {
   if (host_heap_spent()) return Error{ErrorCode::out_of_memory, "the host has no memory left"};
   Impl& s = *impl_;
-  std::unique_lock lock(s.mutex);
+  Held held(s.mutex);
   if (bytes > s.limits.largest()) {
     s.report_too_large(bytes);
     return Error{ErrorCode::out_of_memory, "larger than the cap"};
@@ -43,7 +43,7 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
   std::optional<Address> address;
-  const auto found = s.allocate_range(rounded, stream.value_or(StreamHandle{}), address, lock);
+  const auto found = s.allocate_range(rounded, stream.value_or(StreamHandle{}), address, held);
   if (!found) return found.error();
   const tracker::Allocation made =
       s.add_allocation(*address, bytes, /*managed=*/true, /*by_program=*/true, origin);
@@ -51,7 +51,7 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   s.tracker.set_backing(*address, &range);
   s.live_bytes += rounded;
   s.publish_occupied();
-  if (!s.watch.on()) s.back_at_once(range, stream, lock);
+  if (!s.watch.on()) s.back_at_once(range, stream, held);
   return *address;
 }
 
@@ -61,7 +61,7 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
   // too. Where calls pass, nothing else says when the memory is free again.
   const Status idle = stream ? Status(Done{}) : s.device.synchronize_all();
   if (!idle && !s.watch.on()) return idle.error();
-  std::unique_lock lock(s.mutex);
+  Held held(s.mutex);
   const tracker::Allocation* gone = s.tracker.allocations().starting_at(address);
   if (gone == nullptr || !gone->managed)
     return Error{ErrorCode::invalid_argument, "not the start of a live allocation"};
@@ -76,7 +76,7 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
   }
   const Freed freed{gone->bytes, gone->by_program, gone->origin, gone->counts};
   const std::uint64_t rounded = round_up(gone->bytes, page);
-  if (const auto ready = s.executor->freeing(range, gone->id, lock); !ready) return ready.error();
+  if (const auto ready = s.executor->freeing(range, gone->id, held); !ready) return ready.error();
   s.residency->close(range, after);
   if (const auto taken = s.executor->freed(range); !taken) return taken.error();
   s.remove_allocation(address);
@@ -95,7 +95,7 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
     s.outside_bytes += charge;
     return Done{};
   }
-  std::unique_lock lock(s.mutex);
+  Held held(s.mutex);
   if (s.near_short(s.live_bytes + s.outside_with(charge))) s.begin_watch();
   const std::uint64_t expected = s.outside_with(charge);
   if (expected > s.pool.outside() && !s.roomy(expected)) s.ask_outside();
@@ -114,7 +114,7 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
   if (more > 0) {
-    const auto made = s.placement->make_room(more, lock);
+    const auto made = s.placement->make_room(more, held);
     if (!made && made.error().code == ErrorCode::out_of_memory && !s.full_reported.exchange(true))
       log::error(
           "{} that cannot leave the device do not fit beside what else stays on it (small allocations, what "
@@ -162,32 +162,32 @@ bool Session::Impl::outside_is_less() {
 [[gnu::hot]] void Session::passed_through(Address address, std::uint64_t bytes, bool by_program,
                                           void* origin) {
   Impl& s = *impl_;
-  std::unique_lock lock(s.mutex);
+  Held held(s.mutex);
   s.add_allocation(address, bytes, /*managed=*/false, by_program, origin);
-  s.count_outside(bytes, lock);
+  s.count_outside(bytes, held);
 }
 
 void Session::passed_through(std::uint64_t bytes) {
-  std::unique_lock lock(impl_->mutex);
-  impl_->count_outside(bytes, lock);
+  Held held(impl_->mutex);
+  impl_->count_outside(bytes, held);
 }
 
 [[gnu::hot]] void Session::placed(Address address, std::uint64_t bytes, bool by_program, void* origin) {
-  const std::lock_guard lock(impl_->mutex);
+  const Held held(impl_->mutex);
   impl_->add_allocation(address, bytes, /*managed=*/false, by_program, origin, /*counts=*/false);
 }
 
 // The memory is there already; whatever else can move makes way. Where nothing can, the next one is refused.
-[[gnu::hot]] void Session::Impl::count_outside(std::uint64_t bytes, std::unique_lock<std::mutex>& lock) {
+[[gnu::hot]] void Session::Impl::count_outside(std::uint64_t bytes, Held& held) {
   measure_outside(pass_through_charge(bytes));
   const std::uint64_t now = outside_with(0);
-  if (now > pool.outside()) (void)placement->make_room(std::min(now - pool.outside(), pool.limit()), lock);
+  if (now > pool.outside()) (void)placement->make_room(std::min(now - pool.outside(), pool.limit()), held);
   (void)pool.set_outside(outside_with(0));
   publish_occupied();
 }
 
 void Session::pass_through_failed(std::uint64_t bytes) {
-  const std::lock_guard lock(impl_->mutex);
+  const Held held(impl_->mutex);
   impl_->outside_bytes -= pass_through_charge(bytes);
   (void)impl_->pool.set_outside(impl_->outside_with(0));
   impl_->publish_occupied();
@@ -197,16 +197,16 @@ void Session::pass_through_failed(std::uint64_t bytes) {
 bool Session::relieve_device(std::uint64_t bytes) {
   Impl& s = *impl_;
   Work* const work = ThreadsWork::inside(&s);
-  if (work == nullptr || (work->launch != nullptr && !work->launch->owns_lock())) {
-    std::unique_lock lock(s.mutex, std::defer_lock);
+  if (work == nullptr || (work->launch != nullptr && !work->launch->holds())) {
     // Whoever begins to watch has the mutex and waits for calls that pass; and two threads with one device's
     // mutex each would wait for each other.
     const bool another = work == nullptr && ThreadsWork::inside_any();
-    if (!Watch::thread_passes() && !another)
-      lock.lock();
-    else if (!lock.try_lock())
-      return false;
-    return s.relieve(bytes, lock);
+    if (Watch::thread_passes() || another) {
+      Held held(s.mutex, std::try_to_lock);
+      return held.holds() && s.relieve(bytes, held);
+    }
+    Held held(s.mutex);
+    return s.relieve(bytes, held);
   }
   if (work->launch == nullptr) return false;  // a replay ahead of the call: nobody may come in between
   for (const ChunkUse& use : work->uses) ++use.chunk->pins;
@@ -218,7 +218,7 @@ bool Session::relieve_device(std::uint64_t bytes) {
   return given;
 }
 
-bool Session::Impl::relieve(std::uint64_t bytes, std::unique_lock<std::mutex>& lock) {
+bool Session::Impl::relieve(std::uint64_t bytes, Held& held) {
   const std::uint64_t before = pool.created();
   passed_since_growth = 0;  // the account that was held to be steady is not
   (void)pool.settle_for_less();
@@ -228,7 +228,7 @@ bool Session::Impl::relieve(std::uint64_t bytes, std::unique_lock<std::mutex>& l
   // A thread whose own call is on its way cannot tell what that uses, if it is not watched; and in alias mode
   // every address has to keep its memory until that has been waited for.
   const bool in_aliased = executor->aliased() && ThreadsWork::inside(this) != nullptr;
-  if (!Watch::thread_passes() && !in_aliased) (void)placement->make_room(never_created + wanted, lock);
+  if (!Watch::thread_passes() && !in_aliased) (void)placement->make_room(never_created + wanted, held);
   (void)pool.give_up(wanted);
   (void)pool.set_outside(outside_with(0));
   publish_occupied();
@@ -239,16 +239,15 @@ bool Session::Impl::relieve(std::uint64_t bytes, std::unique_lock<std::mutex>& l
   Impl& s = *impl_;
   constexpr std::optional<Freed> unknown;
   if (owns(address)) return unknown;
-  std::unique_lock lock(s.mutex);
+  Held held(s.mutex);
   const tracker::Allocation* const known = s.tracker.allocations().starting_at(address);
   if (known == nullptr) return unknown;
-  const auto read = s.executor->freeing_outside(known->id, lock);
+  const auto read = s.executor->freeing_outside(known->id, held);
   if (!read) return read.error();
   if (*read) {
     // The program's order of streams says nothing of these reads.
-    lock.unlock();
-    if (const auto idle = s.device.synchronize_all(); !idle) return idle.error();
-    lock.lock();
+    if (const auto idle = held.released([&] { return s.device.synchronize_all(); }); !idle)
+      return idle.error();
   }
   const auto gone = s.remove_allocation(address);
   if (!gone) return unknown;

@@ -27,7 +27,7 @@ void Session::pin_addresses_in(const HostBlock& memory, bool single_words) {
 void Session::pin(const Extent& allocation, Pinned why) {
   Impl& s = *impl_;
   {
-    std::unique_lock lock(s.mutex);
+    Held held(s.mutex);
     Range* const range = s.residency->find(allocation.base);
     if (range == nullptr) return;
     if (why == Pinned::by_address) s.stays[allocation.base].by_address = true;
@@ -38,7 +38,7 @@ void Session::pin(const Extent& allocation, Pinned why) {
     }
     // Memory that others use in turn cannot be kept for one.
     if (s.executor->aliased())
-      if (const auto apart = s.executor->dismantle(lock); !apart)
+      if (const auto apart = s.executor->dismantle(held); !apart)
         return s.fail("keeping memory on the device", apart.error());
   }
   const Access whole{allocation.base, allocation.bytes, Effect::read};
@@ -50,12 +50,12 @@ void Session::pin(const Extent& allocation, Pinned why) {
   call.blocks = true;
   call.trial = true;  // no step of the program's
   const auto stay = [&]() -> int {
-    std::unique_lock lock(s.mutex);
+    Held held(s.mutex);
     Range* const range = s.residency->find(allocation.base);
     if (range == nullptr) return 0;
     Marks arrivals;  // who uses it unseen waits for nothing
     for (const Chunk& chunk : range->chunks) arrivals.add(chunk.before);
-    if (const auto arrived = await(s.device, s.order, arrivals, lock); !arrived)
+    if (const auto arrived = await(s.device, s.order, arrivals, held); !arrived)
       return s.fail("keeping memory on the device", arrived.error()), 1;
     if (!range->in_use || range->pinned) return 0;  // another thread was here
     s.stay(*range, allocation.bytes);
@@ -170,24 +170,9 @@ Result<bool> Session::Impl::copy_for_scan(std::byte* host, Address from, std::ui
 }
 
 // Each is copied to the host like a copy of the program's, in a stream of our own: the writer's may be gone,
-// or another thread's.
-void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream,
-                                       std::unique_lock<std::mutex>& lock) {
-  const auto blocked = order.host_blocked();
-  const auto capturing = device.capturing(stream);
-  if (!blocked || *blocked || !capturing || *capturing) return;  // to wait might have no end
-  if (scan_memory == nullptr) {
-    const auto made = device.host_allocate(largest_table);
-    if (!made) {
-      scans = most_scans;
-      return;
-    }
-    scan_memory = *made;
-  }
-  const auto buffers = std::exchange(small_buffers, {});
-  ++scans;
-  std::byte* const host = std::exchange(scan_memory, nullptr);  // another thread makes its own
-  lock.unlock();
+// or another thread's. The mutex is not held. Error: one could not be looked at.
+Status Session::Impl::scan(Session& session, const std::map<Address, std::uint64_t>& buffers,
+                           std::byte* host) {
   std::optional<Error> missed;
   for (const auto& [base, bytes] : buffers) {
     const auto known = session.find_known(base);
@@ -215,10 +200,28 @@ void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream,
     if (later || gone) continue;
     if (copied == 0) session.pin_addresses_in(HostBlock({host, bytes}), /*single_words=*/true);
     if (copied != 0 && !missed) missed = Error{ErrorCode::out_of_memory, "there is no room for a buffer"};
-    if (missed) break;
+    if (missed) return *missed;
   }
-  lock.lock();
-  if (missed) return miss_tables(*missed);  // a copy may still be under way, so its memory is kept
+  return Done{};
+}
+
+void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream, Held& held) {
+  const auto blocked = order.host_blocked();
+  const auto capturing = device.capturing(stream);
+  if (!blocked || *blocked || !capturing || *capturing) return;  // to wait might have no end
+  if (scan_memory == nullptr) {
+    const auto made = device.host_allocate(largest_table);
+    if (!made) {
+      scans = most_scans;
+      return;
+    }
+    scan_memory = *made;
+  }
+  const auto buffers = std::exchange(small_buffers, {});
+  ++scans;
+  std::byte* const host = std::exchange(scan_memory, nullptr);  // another thread makes its own
+  const Status looked = held.released([&] { return scan(session, buffers, host); });
+  if (!looked) return miss_tables(looked.error());  // a copy may still be under way, so its memory is kept
   if (scan_memory != nullptr || scans == most_scans)
     (void)device.host_free(host);
   else

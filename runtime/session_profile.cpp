@@ -10,37 +10,37 @@
 
 namespace pooch::runtime {
 
-bool Session::Impl::idle_for_probe(std::unique_lock<std::mutex>& lock) {
-  const auto idle = await_idle(device, order, lock);
+bool Session::Impl::idle_for_probe(Held& held) {
+  const auto idle = await_idle(device, order, held);
   return idle && *idle;
 }
 
 // Between two iterations: plans for phases that are known by now, for which the link has to be measured once.
 // Unless somebody chose a policy, memory has to have been short: what fits needs no plan.
-void Session::Impl::plan(std::unique_lock<std::mutex>& lock) {
+void Session::Impl::plan(Held& held) {
   if (!planning) return;
   if (order.eager()) planning->note_order();
   if (!planning->wants_to_act()) return;
   if (!config.policy_chosen && config.plan_file.empty() && !order.eager()) return;  // all fits
-  const bool unknown = link.empty() && planning->wants_profile() && idle_for_probe(lock);
-  if (unknown && link.empty()) probe_link(lock);
+  const bool unknown = link.empty() && planning->wants_profile() && idle_for_probe(held);
+  if (unknown && link.empty()) probe_link(held);
   double out_us_per_byte = 0;
   for (const LinkSample& sample : link)
     if (!sample.to_device && !sample.both_ways && sample.bytes >= 16 * MiB)
       out_us_per_byte = sample.us / static_cast<double>(sample.bytes);
-  planning->act([this] { return make_profile(/*estimates=*/true); }, out_us_per_byte, lock);
+  planning->act([this] { return make_profile(/*estimates=*/true); }, out_us_per_byte, held);
 }
 
 // Measures the link over memory of its own, up to an eighth of what there is; else it stays unknown. The link
 // is idle.
-void Session::Impl::probe_link(std::unique_lock<std::mutex>& lock) {
+void Session::Impl::probe_link(Held& held) {
   const std::uint64_t bytes = std::clamp(pool.limit() / 8 / page * page, page, 128 * MiB);
   const auto address = temporaries.allocate(bytes);
   if (!address) return;
   Range& range = residency->open(*address, bytes, AllocationId::none, bytes);
   const tracker::Operand whole{AllocationId::none, *address, 0, bytes, Effect::scratch, true, 0, &range};
   std::vector<ChunkUse> uses;
-  Status done = placement->place("the link probe", {&whole, 1}, uses, lock);
+  Status done = placement->place("the link probe", {&whole, 1}, uses, held);
   if (done) done = probe_link_over(*address, bytes);
   const bool idle = bool(done);
   if (!idle) log::info("the link was not measured: {}", done.error().message);
@@ -89,13 +89,13 @@ Status Session::Impl::probe_link_over(Address address, std::uint64_t bytes) {
 
 void Session::finish_profile() {
   Impl& s = *impl_;
-  std::unique_lock lock(s.mutex);
+  Held held(s.mutex);
   if (s.planning) s.planning->abandon();  // whatever else fails, no planner is left
   const bool wants_link =
       s.link.empty() && !s.config.report_folder.empty() && s.tracker.iterations().count() > 0;
-  const bool idle = (s.profiler.measuring() || wants_link || s.trace) && s.idle_for_probe(lock);
+  const bool idle = (s.profiler.measuring() || wants_link || s.trace) && s.idle_for_probe(held);
   s.profiler.finish();
-  if (idle && wants_link) s.probe_link(lock);
+  if (idle && wants_link) s.probe_link(held);
   s.recorder.finish();
   if (s.trace)
     if (const auto written = s.trace->write(s.config.trace_file); !written && !s.trace_failed.exchange(true))
@@ -124,22 +124,23 @@ Profile Session::Impl::make_profile(bool estimates) {
 void Session::write_trace_so_far(FunctionRef<bool()> wanted) const {
   const Impl& s = *impl_;
   if (!s.trace) return;
-  std::unique_lock lock(s.mutex);
-  TraceFile so_far(*s.trace);
-  lock.unlock();
+  TraceFile so_far = [&] {
+    const Held held(s.mutex);
+    return TraceFile(*s.trace);
+  }();
   const Status written = so_far.write(s.config.trace_file, {.again = true}, wanted);
   if (!written && written.error().code != ErrorCode::not_supported && !s.trace_failed.exchange(true))
     log::error("POOCH_TRACE: {}", written.error().message);
 }
 
 Profile Session::profile() const {
-  const std::lock_guard lock(impl_->mutex);
+  const Held held(impl_->mutex);
   return impl_->make_profile(/*estimates=*/false);
 }
 
 Summary Session::summary() const {
   const Impl& s = *impl_;
-  const std::lock_guard lock(s.mutex);
+  const Held held(s.mutex);
   Summary summary;
   summary.device = s.info.name;
   summary.policy = name(s.config.policy);

@@ -14,7 +14,7 @@ Watch& Session::passing() {
 }
 
 void Session::watch() {
-  const std::lock_guard lock(impl_->mutex);
+  const Held held(impl_->mutex);
   impl_->begin_watch();
 }
 
@@ -35,8 +35,7 @@ void Session::Impl::begin_watch() {
 }
 
 // Where it cannot be had, the allocation gets it at its first use, like all that come later.
-void Session::Impl::back_at_once(Range& range, std::optional<StreamHandle> stream,
-                                 std::unique_lock<std::mutex>& lock) {
+void Session::Impl::back_at_once(Range& range, std::optional<StreamHandle> stream, Held& held) {
   const ThreadsWork work;
   std::vector<ChunkUse>& uses = (*work).uses;
   uses.clear();
@@ -46,7 +45,7 @@ void Session::Impl::back_at_once(Range& range, std::optional<StreamHandle> strea
     before.add(chunk.before);
   }
   Status ready = residency->make_resident(uses);
-  if (ready) ready = stream ? order.follow(order.index(*stream), before) : await(device, order, before, lock);
+  if (ready) ready = stream ? order.follow(order.index(*stream), before) : await(device, order, before, held);
   if (!ready) begin_watch();
 }
 

@@ -29,7 +29,7 @@ Verification::~Verification() {
   if (stream_ != StreamHandle{}) (void)parts_.device.destroy_stream(stream_);
 }
 
-Status Verification::prepare(std::unique_lock<std::mutex>& lock) {
+Status Verification::prepare(Held& held) {
   if (!on() || !working_ || ready_) return Done{};
   if (stream_ == StreamHandle{}) {
     const auto stream = parts_.device.create_stream();
@@ -49,7 +49,7 @@ Status Verification::prepare(std::unique_lock<std::mutex>& lock) {
   }
   const tracker::Operand whole{AllocationId::none, memory_->base, 0, page, Effect::scratch, true, 0, memory_};
   std::vector<ChunkUse> uses;
-  const auto placed = parts_.placement.place("a digest", {&whole, 1}, uses, lock);
+  const auto placed = parts_.placement.place("a digest", {&whole, 1}, uses, held);
   if (!placed && placed.error().code != ErrorCode::out_of_memory) return placed;
   if (!placed || ready_) return Done{};
   const StreamIndex stream = parts_.order.index(stream_);
@@ -256,12 +256,12 @@ Status Verification::restored(std::uint32_t map, std::string_view function) {
 
 // --- comparisons
 
-Status Verification::settle(std::unique_lock<std::mutex>& lock) {
+Status Verification::settle(Held& held) {
   while (!due_.empty()) {
     const std::uint32_t map = due_.front();
     Marks done;
     done.add(records_.at(map).done);
-    if (const auto waited = await(parts_.device, parts_.order, done, lock); !waited) return waited;
+    if (const auto waited = await(parts_.device, parts_.order, done, held); !waited) return waited;
     // Another thread may have been here.
     if (due_.empty() || due_.front() != map) continue;
     const auto finished = parts_.order.finished(records_.at(map).done);

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +27,7 @@
 #include "core/device.h"
 #include "core/digest.h"
 #include "runtime/address_space.h"
+#include "runtime/held.h"
 #include "runtime/host_arena.h"
 #include "runtime/placement.h"
 #include "runtime/residency.h"
@@ -75,8 +75,8 @@ class Verification {
   // A value turned out to be doubtful: no op may run any more.
   const std::optional<Error>& failure() const { return failure_; }
 
-  // Memory for digests. May release `lock`. Where there is none, nothing is verified until the next time.
-  Status prepare(std::unique_lock<std::mutex>& lock);
+  // Memory for digests. May release `held`. Where there is none, nothing is verified until the next time.
+  Status prepare(Held& held);
   // That memory may serve others until the next prepare(). False: it does already.
   bool give_up_memory();
 
@@ -94,8 +94,8 @@ class Verification {
   // Its allocation ends.
   void forget(std::uint32_t map);
 
-  // The host waits for the comparisons that are due. May release `lock`. Errors: failure(), device.
-  Status settle(std::unique_lock<std::mutex>& lock);
+  // The host waits for the comparisons that are due. May release `held`. Errors: failure(), device.
+  Status settle(Held& held);
   // Maps of which a copy was put back since the last time.
   std::vector<std::uint32_t> take_refused() { return std::exchange(refused_, {}); }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <mutex>
 #include <random>
 #include <utility>
 
@@ -324,9 +323,9 @@ TEST(Demand, WhatIsTakenBackAndLeavesAgainIsWaitedForAgain) {
     use(first);
     ASSERT_TRUE(residency.begin_eviction(first));
   };
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  EXPECT_TRUE(demand.make_room(4 * MiB, ++op, lock));
+  SessionMutex mutex;
+  Held held(mutex);
+  EXPECT_TRUE(demand.make_room(4 * MiB, ++op, held));
   device.drain();
   EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
   EXPECT_EQ(first.state, ChunkState::evicted);

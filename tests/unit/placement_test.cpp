@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <mutex>
 
 #include "tests/support/lazy_device.h"
 
@@ -24,8 +23,8 @@ TEST(Placement, WhatIsMappedAheadOfMemoryThatDoesNotComeIsNotAskedForAgain) {
   Demand demand(device, order, pool, host, residency, Policy::demand);
   Departures departures(device, order, pool, residency);
   Placement placement(limits, pool, residency, departures, demand);
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
+  SessionMutex mutex;
+  Held lock(mutex);
   const StreamHandle held = *device.create_stream(), free = *device.create_stream();
 
   std::uint64_t number = 0;

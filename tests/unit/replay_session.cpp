@@ -102,10 +102,10 @@ void* Session::origin_of(Address) const {
 }
 
 void Session::capture_begins() {}
-Status Session::hold(std::span<const Access>, std::vector<Held>&) {
+Status Session::hold(std::span<const Access>, std::vector<Kept>&) {
   return Done{};
 }
-void Session::let_go(std::span<const Held>) {}
+void Session::let_go(std::span<const Kept>) {}
 bool Session::owns(Address address) const {
   return find(address).has_value();
 }

@@ -254,14 +254,14 @@ class Stages {
     return at;
   }
   int submit(const Call& call, FunctionRef<int()> launch, int refused) {
-    std::unique_lock lock(mutex_);
+    Held held(mutex_);
     tracker::Op op;
     tracker_.resolve(call, op);
     std::vector<ChunkUse> uses;
     Executor::Readied readied;
     do {
-      const auto before = executor_.before(op, call.stream, lock);
-      if (!before || !placement_.place(call.function, op.operands, uses, lock)) return refused;
+      const auto before = executor_.before(op, call.stream, held);
+      if (!before || !placement_.place(call.function, op.operands, uses, held)) return refused;
       readied = *before;
     } while (executor_.overtaken(readied));
     const StreamIndex stream = order_.index(call.stream);
@@ -279,23 +279,23 @@ class Stages {
     return 0;
   }
   void free(Address at) {
-    std::unique_lock lock(mutex_);
+    Held held(mutex_);
     Range& range = *residency_.find(at);
-    EXPECT_TRUE(executor_.freeing(range, tracker_.allocations().starting_at(at)->id, lock));
+    EXPECT_TRUE(executor_.freeing(range, tracker_.allocations().starting_at(at)->id, held));
     residency_.close(range, {});
     EXPECT_TRUE(executor_.freed(range));
     tracker_.freed(at);
   }
   // A plan for the latest iteration's phase.
   void adopt() {
-    std::unique_lock lock(mutex_);
+    Held held(mutex_);
     for (const tracker::Iteration& iteration : tracker_.take_completed()) {
       phase_ = iteration.phase;
       known_.profile =
           tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end, known_.operands);
       known_.profile.id = phase_id(tracker_.iterations().phase(phase_));
     }
-    const auto adopted = executor_.adopt(phase_, test::drop_twins(known_.profile), known_, 0, lock);
+    const auto adopted = executor_.adopt(phase_, test::drop_twins(known_.profile), known_, 0, held);
     EXPECT_TRUE(adopted) << adopted.error().message;
   }
   ExecutorCounts counts() const { return executor_.counts(); }
@@ -314,7 +314,7 @@ class Stages {
   Verification verification_;
   tracker::Tracker tracker_;
   Executor executor_;
-  std::mutex mutex_;
+  SessionMutex mutex_;
   std::uint64_t allocated_ = 0;
   tracker::PhaseIndex phase_{};
   KnownPhase known_;

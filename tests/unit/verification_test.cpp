@@ -34,7 +34,7 @@ class Machine {
         demand_(device_, order_, pool_, host_, residency_, Policy::demand),
         departures_(device_, order_, pool_, residency_),
         placement_(limits_, pool_, residency_, departures_, demand_),
-        lock_(mutex_),
+        held_(mutex_),
         verification_(how, host_budget, {device_, order_, residency_, host_, placement_, temporaries_}) {
     order_.set_eager(true);
     trust_ = {std::vector<std::uint8_t>(maps, 0), std::vector<bool>(maps, true),
@@ -42,14 +42,14 @@ class Machine {
     for (std::uint32_t map = 0; map < maps; ++map)
       ranges_.push_back(&residency_.open(Address{(std::uint64_t{1} << 45) + map * 8 * MiB}, 6 * MiB,
                                          AllocationId{map + 1}, map_bytes));
-    EXPECT_TRUE(verification_.prepare(lock_));
+    EXPECT_TRUE(verification_.prepare(held_));
   }
   ~Machine() {
     device_.drain();
     EXPECT_TRUE(device_.complaints().empty()) << device_.complaints().front();
   }
 
-  Status prepare() { return verification_.prepare(lock_); }
+  Status prepare() { return verification_.prepare(held_); }
   void begin() { verification_.begin(trust_, 0); }
   // An op, or a replay, writes the map; `flipped` spoils its last byte.
   void write(std::uint32_t map, unsigned char value, bool flipped = false) {
@@ -75,14 +75,15 @@ class Machine {
       residency_.begin_drop(chunk);
       marks.add(chunk.uses);
     }
-    ASSERT_TRUE(await(device_, order_, marks, lock_));
+    ASSERT_TRUE(await(device_, order_, marks, held_));
     for (Chunk& chunk : ranges_[map]->chunks) ASSERT_TRUE(residency_.finish_eviction(chunk));
   }
   Status replay(std::uint32_t map, unsigned char value, bool flipped = false) {
     write(map, value, flipped);
     if (const auto noted = verification_.restored(map, "an op"); !noted) return noted;
-    return verification_.settle(lock_);
+    return settle();
   }
+  Status settle() { return verification_.settle(held_); }
   Status cycle(std::uint32_t map, bool flipped = false) {
     write(map, static_cast<unsigned char>(++value_));
     drop(map);
@@ -123,7 +124,7 @@ class Machine {
     const tracker::Operand operand{AllocationId{map + 1}, ranges_[map]->base, 0, map_bytes, effect, true, 0,
                                    ranges_[map]};
     std::vector<ChunkUse> uses;
-    EXPECT_TRUE(placement_.place("a test", {&operand, 1}, uses, lock_));
+    EXPECT_TRUE(placement_.place("a test", {&operand, 1}, uses, held_));
     for (const ChunkUse& use : uses) EXPECT_TRUE(order_.follow(order_.index(compute_), use.chunk->before));
     return uses;
   }
@@ -142,8 +143,8 @@ class Machine {
   Demand demand_;
   Departures departures_;
   Placement placement_;
-  std::mutex mutex_;
-  std::unique_lock<std::mutex> lock_;
+  SessionMutex mutex_;
+  Held held_;
   Verification verification_;
   MapTrust trust_;
   std::vector<Range*> ranges_;
@@ -197,8 +198,7 @@ TEST(Verification, WithoutACopyNothingGoesOnWithADoubtfulValue) {
   const auto wrong = machine.cycle(1, /*flipped=*/true);
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().message, "map 1, made again by an op, is not what it was");
-  EXPECT_FALSE(machine.verification().settle(*std::make_unique<std::unique_lock<std::mutex>>()))
-      << "it is not forgotten";
+  EXPECT_FALSE(machine.settle()) << "it is not forgotten";
 }
 
 TEST(Verification, SampleComparesAProvenMapNowAndThenInTurn) {
