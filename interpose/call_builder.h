@@ -19,7 +19,7 @@
 #include "interpose/capture.h"
 #include "interpose/extent.h"
 #include "interpose/process.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace pooch::interpose {
 

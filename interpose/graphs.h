@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/call.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace pooch::interpose {
 

@@ -6,7 +6,7 @@
 #include "interpose/call_builder.h"
 #include "interpose/extent.h"
 #include "interpose/scope.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "softgpu/include/nccl.h"
 
 namespace pooch::interpose {

@@ -17,7 +17,7 @@
 #include "core/function_ref.h"
 #include "interpose/pools.h"
 #include "interpose/scope.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace pooch::interpose {
 

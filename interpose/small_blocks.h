@@ -13,7 +13,7 @@
 
 #include "interpose/pools.h"
 #include "interpose/scope.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace pooch::interpose {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/kernel_reader.h"
+#include "runtime/processes/kernel_reader.h"
 
 namespace pooch::interpose {
 

@@ -15,7 +15,7 @@
 #include "interpose/kernels/code_images.h"
 #include "interpose/libraries.h"
 #include "interpose/process.h"
-#include "runtime/kernel_reader.h"
+#include "runtime/processes/kernel_reader.h"
 
 namespace pooch::interpose {
 namespace {

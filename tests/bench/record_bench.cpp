@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/lazy_device.h"
 
 namespace {

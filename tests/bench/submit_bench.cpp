@@ -8,7 +8,7 @@
 #include <new>
 #include <vector>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/lazy_device.h"
 
 namespace {

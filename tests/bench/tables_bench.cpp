@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/address_table.h"
+#include "runtime/session/address_table.h"
 
 namespace {
 

@@ -8,14 +8,29 @@ import sys
 
 CUDA = {"cuda.h", "cudaProfiler.h", "vector_types.h", "cudaTypedefs.h", "cuda_runtime.h", "cuda_runtime_api.h", "cudnn.h", "cublas_v2.h", "cublas_api.h", "cublasLt.h",
         "driver_types.h"}
-# folder: (own project folders or single headers it may include, third-party headers by prefix)
+
+
+def rooms(folder, below, foreign, order):
+    """Rules for the sub-folders of one, each of which may include itself, those named for it, and what lies below the folder."""
+    return {f"{folder}/{room}": ([f"{folder}/{each}/" for each in (room, *others)] + below, foreign) for room, others in order.items()}
+
+
+# folder: (own project folders or single headers it may include, third-party headers by prefix). The longest that fits counts.
 LAYERS = {
     "core": (["core/"], ["fmt/", "nlohmann/"]),
     "tracker": (["tracker/", "core/"], ["fmt/"]),
     "policy": (["policy/", "core/"], ["fmt/", "tbb/", "glpk.h"]),
     "cupti": (["cupti/", "core/"], ["fmt/", "cupti.h"]),
-    "runtime": (["runtime/", "core/", "tracker/", "cupti/"], ["fmt/", "nvtx3/"]),
-    "interpose": (["interpose/", "core/", "runtime/session.h", "runtime/kernel_reader.h", "softgpu/include/"], ["fmt/", *CUDA]),
+    **rooms("runtime", ["core/", "tracker/", "cupti/"], ["fmt/", "nvtx3/"], {
+        "observe": (),
+        "memory": ("observe",),
+        "processes": ("observe",),
+        "placement": ("memory", "observe"),
+        "execution": ("placement", "memory", "observe"),
+        "planning": ("execution", "memory", "observe", "processes"),
+        "session": ("planning", "execution", "placement", "memory", "observe", "processes"),
+    }),
+    "interpose": (["interpose/", "core/", "runtime/session/session.h", "runtime/processes/kernel_reader.h", "softgpu/include/"], ["fmt/", *CUDA]),
     "softgpu": (["softgpu/"], ["fmt/", "nlohmann/", "dnnl.hpp", "oneapi/dnnl/", "cblas.h", "openblas_config.h", "omp.h", "cupti.h", "lz4.h", "zstd.h",
                              *CUDA]),
     "tools": (["tools/", "core/", "tracker/", "policy/", "softgpu/device_options.h", "softgpu/driver/elf_file.h", "softgpu/driver/fatbin.h"],
@@ -29,11 +44,23 @@ SYSTEM = re.compile(r"^([a-z_0-9]+|(sys|linux|arpa|netinet)/[a-z_]+\.h|"
                     r"ucontext|xmmintrin|immintrin)\.h)$")
 
 
+def rule_of(folder):
+    """That of the folder itself or of the nearest one around it; None where a folder has rooms and this is none of them."""
+    while folder and folder not in LAYERS:
+        folder = folder.rpartition("/")[0]
+    return folder or None
+
+
 def violations(root):
-    for folder, (own, foreign) in LAYERS.items():
-        for path in sorted((root / folder).rglob("*")):
+    for top in sorted({folder.split("/")[0] for folder in LAYERS}):
+        for path in sorted((root / top).rglob("*")):
             if path.suffix not in {".h", ".cpp", ".cc", ".inc"}:
                 continue
+            folder = rule_of(str(path.parent.relative_to(root)))
+            if folder is None:
+                yield f"{path.relative_to(root)}: no rule: it lies in none of the rooms of {top}/"
+                continue
+            own, foreign = LAYERS[folder]
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 found = INCLUDE.match(line)
                 if not found:
@@ -50,7 +77,7 @@ def violations(root):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    files = [p for f in LAYERS for p in (root / f).rglob("*.cpp")]
+    files = {p for f in LAYERS for p in (root / f).rglob("*.cpp")}
     if len(files) < 20:
         sys.exit(f"layers: only {len(files)} files found under {root}: is this the source root?")
     found = list(violations(root))

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "interpose/real_device.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "softgpu/image.h"
 #include "tests/support/driver.h"
 #include "tests/support/faulty_device.h"

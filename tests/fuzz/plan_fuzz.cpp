@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/script.h"
+#include "runtime/execution/script.h"
 #include "tests/support/planned_phase.h"
 
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/profile.h"
-#include "runtime/known_phase.h"
+#include "runtime/observe/known_phase.h"
 
 namespace pooch::test {
 

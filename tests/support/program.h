@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/config.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/faulty_device.h"
 #include "tests/support/lazy_device.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/address_table.h"
+#include "runtime/session/address_table.h"
 
 #include <gtest/gtest.h>
 

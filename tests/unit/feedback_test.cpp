@@ -1,10 +1,10 @@
-#include "runtime/feedback.h"
+#include "runtime/execution/feedback.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "runtime/prefetch_waits.h"
+#include "runtime/execution/prefetch_waits.h"
 #include "support/lazy_device.h"
 
 namespace pooch::runtime {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <optional>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/ladder.h"
 #include "tests/support/program.h"
 

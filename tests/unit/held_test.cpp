@@ -1,5 +1,5 @@
 // The session's mutex as a type, and turns that threads take with it.
-#include "runtime/held.h"
+#include "runtime/memory/held.h"
 
 #include <gtest/gtest.h>
 

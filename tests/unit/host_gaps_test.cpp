@@ -1,4 +1,4 @@
-#include "runtime/host_gaps.h"
+#include "runtime/observe/host_gaps.h"
 
 #include <gtest/gtest.h>
 

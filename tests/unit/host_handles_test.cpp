@@ -1,5 +1,5 @@
 // Another process tries handles of host memory, here a shell script; what is kept of its answer.
-#include "runtime/host_handles.h"
+#include "runtime/processes/host_handles.h"
 
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/iteration_clock.h"
+#include "runtime/observe/iteration_clock.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "core/log.h"
-#include "runtime/kernel_reader.h"
+#include "runtime/processes/kernel_reader.h"
 
 namespace pooch::runtime {
 namespace {

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/faulty_device.h"
 #include "tests/support/lazy_device.h"
 #include "tests/support/program.h"

@@ -1,4 +1,4 @@
-#include "runtime/layout.h"
+#include "runtime/execution/layout.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/like_ops.h"
+#include "runtime/observe/like_ops.h"
 
 #include <gtest/gtest.h>
 

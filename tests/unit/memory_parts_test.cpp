@@ -6,13 +6,13 @@
 #include <random>
 #include <utility>
 
-#include "runtime/address_space.h"
-#include "runtime/counting_device.h"
-#include "runtime/demand.h"
-#include "runtime/handle_pool.h"
-#include "runtime/host_arena.h"
-#include "runtime/residency.h"
-#include "runtime/stream_order.h"
+#include "runtime/memory/address_space.h"
+#include "runtime/memory/counting_device.h"
+#include "runtime/memory/handle_pool.h"
+#include "runtime/memory/host_arena.h"
+#include "runtime/memory/residency.h"
+#include "runtime/memory/stream_order.h"
+#include "runtime/placement/demand.h"
 #include "tests/support/lazy_device.h"
 
 namespace pooch::runtime {

@@ -1,5 +1,5 @@
 // What reaches a tool that listens (NVTX_INJECTION64_PATH names one), and that nothing does without it.
-#include "runtime/nvtx.h"
+#include "runtime/observe/nvtx.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

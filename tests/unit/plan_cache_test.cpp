@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "runtime/plan_cache.h"
+#include "runtime/planning/plan_cache.h"
 #include "tests/unit/plan_source_support.h"
 
 namespace pooch::runtime {

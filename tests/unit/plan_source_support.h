@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "core/log.h"
-#include "runtime/plan_source.h"
+#include "runtime/planning/plan_source.h"
 #include "tests/support/random_profile.h"
 
 namespace pooch::runtime {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "policy/decide.h"
-#include "runtime/script.h"
+#include "runtime/execution/script.h"
 #include "tests/support/network_profile.h"
 #include "tests/support/planned_phase.h"
 #include "tests/support/random_profile.h"

@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "core/recording.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/lazy_device.h"
 #include "tracker/recorded_profile.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/session.h"
-#include "runtime/stream_order.h"
+#include "runtime/memory/stream_order.h"
+#include "runtime/session/session.h"
 #include "tests/support/lazy_device.h"
 #include "tests/support/program.h"
 #include "tests/support/refusing_device.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace replay_test {
 namespace {

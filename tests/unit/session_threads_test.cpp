@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/executor.h"
-#include "runtime/profiler.h"
-#include "runtime/session.h"
+#include "runtime/execution/executor.h"
+#include "runtime/observe/profiler.h"
+#include "runtime/session/session.h"
 #include "tests/support/ladder.h"
 #include "tests/support/program.h"
 

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <thread>
 
-#include "runtime/session.h"
-#include "runtime/watch.h"
+#include "runtime/session/session.h"
+#include "runtime/session/watch.h"
 #include "tests/support/faulty_device.h"
 #include "tests/support/lazy_device.h"
 #include "tests/support/program.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/faulty_device.h"
 #include "tests/support/lazy_device.h"
 #include "tests/support/program.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/ladder.h"
 #include "tests/support/program.h"
 

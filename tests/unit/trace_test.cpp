@@ -1,5 +1,5 @@
 // Timelines, read back with another JSON library, and held against what trace_file.h promises.
-#include "runtime/trace.h"
+#include "runtime/observe/trace.h"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
 // Verification over the lazy device: maps are dropped, their memory goes elsewhere, a "replay" writes them
 // again, rightly or not.
-#include "runtime/verification.h"
+#include "runtime/execution/verification.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "runtime/demand.h"
-#include "runtime/departures.h"
-#include "runtime/host_wait.h"
+#include "runtime/memory/host_wait.h"
+#include "runtime/placement/demand.h"
+#include "runtime/placement/departures.h"
 #include "tests/support/lazy_device.h"
 
 namespace pooch::runtime {

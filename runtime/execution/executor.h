@@ -1,0 +1,277 @@
+// Follows plans: evicts, prefetches, drops and replays at the positions that they name.
+//
+//   idle -- a boundary, and the phase has a plan --> following -- the last op --> idle
+//   following -- an op that the plan does not expect, before it launches -->
+//       what was dropped is replayed --> idle: demand mode until the next boundary
+//
+// Ops are matched by key before they launch. Nothing here guesses: what a plan wants and cannot be had (no
+// host memory, a call that cannot be kept) is left undone, and Demand serves what is missing.
+//
+// Not thread-safe: the session's mutex guards it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "core/call.h"
+#include "core/device.h"
+#include "core/replay.h"
+#include "runtime/execution/alias.h"
+#include "runtime/execution/feedback.h"
+#include "runtime/execution/prefetch_waits.h"
+#include "runtime/execution/script.h"
+#include "runtime/execution/verification.h"
+#include "runtime/memory/address_space.h"
+#include "runtime/memory/held.h"
+#include "runtime/memory/residency.h"
+#include "runtime/memory/stream_order.h"
+#include "runtime/observe/iteration_clock.h"
+#include "runtime/observe/nvtx.h"
+#include "runtime/observe/trace.h"
+#include "runtime/placement/departures.h"
+#include "runtime/placement/placement.h"
+#include "tracker/tracker.h"
+
+namespace pooch::runtime {
+
+struct ExecutorCounts {
+  std::uint64_t planned_iterations = 0;  // followed from their first op to their last
+  std::uint64_t aliased_iterations = 0;  // of those, in alias mode
+  std::uint64_t left = 0;                // plans left at an op that they did not expect
+  std::uint64_t replays = 0;
+  std::uint64_t aliased = 0;           // times that alias mode was begun
+  std::uint64_t unplanned = 0;         // times that Demand was asked for memory while a plan was followed
+  std::uint64_t moved_prefetches = 0;  // that start earlier than planned, because they were waited for
+  std::uint64_t undone_moves = 0;      // times that they were put back
+};
+
+// The plan that most device time went into: what it foretold, and what came.
+struct PlanPace {
+  double predicted_ms = 0;                     // per iteration
+  std::optional<double> actual_ms;             // median, from the begin of one to the begin of the next
+  std::uint64_t predicted_peak = 0, peak = 0;  // bytes of device memory, in iterations that followed a plan
+};
+
+class Executor {
+ public:
+  struct Parts {
+    StreamOrder& order;
+    HandlePool& pool;
+    Residency& residency;
+    Departures& departures;
+    Placement& placement;
+    AddressSpace& temporaries;  // addresses for the temporary memory of replays
+    const tracker::Tracker& tracker;
+    Device& device;
+    Verification& verification;
+  };
+  explicit Executor(const Parts& parts)
+      : parts_(parts),
+        clock_(parts.device),
+        waits_(parts.device),
+        alias_(parts.device, parts.order, parts.pool, parts.residency, parts.departures) {}
+  // What is done is shown in the timeline from now on; nullptr: in none.
+  void show_in(Trace* trace) { trace_ = trace; }
+
+  // The plan is followed from the phase's next iteration on, in place of the one that the phase had. Error
+  // invalid_argument: it is not of this phase.
+  Status adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known, double out_us_per_byte,
+               Held& held);
+  // More is known of a phase that may have a plan; its structure is the same.
+  void refresh(tracker::PhaseIndex phase, const KnownPhase& known);
+  // The phase's plan could not be laid out, so it is followed by remapping: the bytes that a plan should use
+  // less. Once per plan; else 0.
+  std::uint64_t take_shortfall(tracker::PhaseIndex phase);
+
+  // Demand has been asked for memory in several iterations in a row that followed the phase's plan: what such
+  // an iteration takes, in milliseconds. Once per plan; else empty.
+  std::optional<double> take_shortage(tracker::PhaseIndex phase);
+
+  // Of an iteration, once what it shows changes its plan no more, in milliseconds; empty: not known yet.
+  std::optional<double> steady_ms(tracker::PhaseIndex phase);
+  // Is a layout of any use, as far as is known?
+  bool may_alias() const;
+
+  // What was done ahead of an op, and at which state of things.
+  struct Readied {
+    std::optional<std::int32_t> position;  // where a plan is followed
+    std::uint64_t ops = 0, changes = 0;
+  };
+  // An op is about to be launched in `stream`: does what comes before it. May release `held` and take it
+  // again. Error: content that the op may need cannot be made again; the op must not run.
+  Result<Readied> before(const tracker::Op& op, StreamHandle stream, Held& held);
+  // Whoever released the lock since may have let in other ops. Then the op has another position, or the plan
+  // has dropped what it needs: before() has to be asked again.
+  bool overtaken(const Readied& readied) const;
+  // Will the plan replay the op at this position?
+  bool wants_copy(std::int32_t position) const { return script_ != nullptr && script_->keeps(position); }
+  void keep(std::int32_t position, const Call& call, const tracker::Op& op, std::unique_ptr<Replay> replay);
+  // The op at this position was launched. Error: something stays on the device that should have left; nothing
+  // else is wrong.
+  Status after(std::int32_t position, const tracker::Op& op);
+
+  // Private mappings for everything, so that Demand can move it; nothing where that is so already. Error: the
+  // program itself holds up a stream.
+  Status dismantle(Held& held);
+  bool aliased() const { return alias_.built(); }
+
+  // The allocation is about to end. Error: as for `before`.
+  Status freeing(const Range& range, AllocationId allocation, Held& held);
+
+  // The same of memory that is the driver's. True: replays that read it have been launched just now.
+  Result<bool> freeing_outside(AllocationId allocation, Held& held);
+
+  // The allocation has ended: its memory is the next to serve elsewhere.
+  Status freed(Range& range);
+
+  // Empty: no plan was followed.
+  std::optional<PlanPace> pace();
+
+  ExecutorCounts counts() const {
+    ExecutorCounts counts = counts_;
+    if (script_ != nullptr) counts.unplanned = parts_.placement.fallbacks() - fallbacks_before_;
+    return counts;
+  }
+
+ private:
+  // A map of the script in this iteration.
+  struct Bound {
+    Range* range = nullptr;
+    AllocationId allocation{};
+    bool dropped = false;
+    bool remade = false;  // was dropped, and is back
+  };
+  // A call of this iteration that will be replayed.
+  struct Kept {
+    std::unique_ptr<Replay> replay;
+    std::vector<tracker::Operand> operands;
+    std::vector<Address> accesses;          // of the call
+    std::vector<std::uint32_t> operand_of;  // by access: index of the operand, or none
+    StreamHandle stream{};
+    std::string_view function;
+  };
+
+  struct Shortage {
+    int iterations = 0;  // the latest ones in a row that Demand was asked in
+    bool told = false;
+  };
+  struct Adopted {
+    std::unique_ptr<const Script> script;
+    KnownPhase known;
+    bool alias = false;           // to be had in alias mode
+    std::uint64_t shortfall = 0;  // bytes that its layout lacked
+    Shortage shortage = {};
+    MapTrust trust;
+    double out_us_per_byte = 0;
+    Feedback feedback;
+    std::vector<Range*> slots = {};  // by slot, while it is laid out: the large ones
+  };
+  const Script* script_of(tracker::PhaseIndex phase) const;
+  Status open_slots(Adopted& adopted);
+  Status close_slots();
+  Status idle(Held& held);
+  Status settle_mappings(const Script* wanted, Held& held);
+  Status build_alias(Held& held);
+  AliasPhase alias_phase(const Adopted& adopted);
+  Status admit(std::int32_t position, std::span<const tracker::Operand> operands, Held& held);
+  Status fetch_aliased(std::uint32_t map, std::int32_t position, Held& held);
+  void enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream);
+  void bind(std::int32_t position, std::span<const tracker::Operand> operands);
+  Status leave(Held& held);
+  void finish();
+  void stop_following();
+
+  Result<std::optional<std::int32_t>> lead_up_to(const tracker::Op& op, StreamHandle stream, Held& held);
+  Status act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream, Held& held);
+  Status evict(std::uint32_t map);
+  Status drop(std::uint32_t map);
+  bool can_be_made_again(const ScriptMap& map);
+  bool awaits_fetch(std::span<const tracker::Operand> operands) const;
+  // Waits for memory only for what `awaited` names.
+  Status fetch_pending(std::span<const tracker::Operand> awaited, Held& held);
+  std::uint64_t gather_missing(const Bound& bound);
+  Status fetch(const std::vector<ChunkUse>& uses, std::uint32_t map);
+  bool touches_dropped(std::span<const tracker::Operand> operands) const;
+  bool feeds_dropped(AllocationId allocation) const;
+
+  // executor_replay.cpp
+  bool serves_dropped(const ScriptReplay& replay) const;
+  bool restored_again_later(std::uint32_t index, std::uint32_t map) const;
+  bool is_spared(const ReplayPlace& place);
+  Result<Range*> memory_for(const ReplayPlace& place);
+  Status replay(std::uint32_t index, StreamHandle stream, Held& held);
+  Result<Range*> slot_memory(std::uint32_t slot);
+  Status end_slots(const ScriptReplay& replay);
+  Status end_stand_ins();
+  Status end_all_slots();
+  Result<Range*> open_slot(std::uint64_t bytes);
+  Status close_slot(Range& range);
+  Status settle_restored(std::uint32_t index);
+
+  // executor_feedback.cpp
+  bool learn(tracker::PhaseIndex phase);
+  void note_shortage();
+  static bool proving(const Adopted& adopted);
+  void begin_watch(tracker::PhaseIndex phase, Adopted& adopted, StreamHandle stream);
+  void give_up_watch();
+  void note_needed(std::span<const tracker::Operand> operands, StreamHandle stream);
+
+  // executor_verify.cpp
+  void begin_trust(tracker::PhaseIndex phase, Adopted& adopted);
+  Adopted* followed();
+  Status prepare_verification(const Script& script, Held& held);
+  Verification::Extents extents_made(std::uint32_t map) const;
+  Status settle_comparisons(Held& held);
+  void give_up();
+  void refuse(std::uint32_t map);
+  bool refused(std::uint32_t map);
+  bool leaves_alone(const ScriptReplay& step);
+  bool makes_early_of_refused(std::uint32_t index);
+  void fetch_refused(const ScriptReplay& step);
+
+  Parts parts_;
+  IterationClock clock_;
+  PrefetchWaits waits_;
+  std::optional<tracker::PhaseIndex> watched_;  // whose iteration `waits_` has
+  std::uint64_t planned_peak_ = 0;              // bytes
+  std::map<tracker::PhaseIndex, Adopted> scripts_;
+  std::vector<std::unique_ptr<const Script>> replaced_;  // a thread in a host wait may still read them
+  std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused_buffers_;  // not to be dropped
+  AliasMode alias_;
+
+  // Of the iteration that follows a plan.
+  const Script* script_ = nullptr;
+  tracker::StepIndex start_ = 0;
+  std::int32_t position_ = 0;    // whose actions `next_action_` counts
+  std::size_t next_action_ = 0;  // of those before it
+  bool from_the_start_ = false;  // the plan was followed since the first op
+  std::uint32_t next_replay_ = 0;
+  std::size_t dropped_ = 0;  // maps
+  std::vector<Bound> maps_;
+  std::map<std::int32_t, Kept> kept_;          // by position
+  std::deque<std::uint32_t> pending_;          // maps whose prefetch waits for memory, in the plan's order
+  std::vector<Range*> slot_ranges_;            // by slot, where it exists now
+  Range* small_slots_ = nullptr;               // memory for small slots; stays
+  std::map<std::uint32_t, Range*> stand_ins_;  // by spared map, as long as the replays before one op run
+
+  std::vector<ChunkUse> uses_;  // reused storage
+  std::vector<tracker::Operand> moved_;
+  std::vector<Address> addresses_;
+  std::uint64_t changes_ = 0;  // plans begun or left, layouts made
+  // One thread at a time acts for a plan, host waits included: what it is in the middle of is in the members
+  // above. None waits for another thread of the program meanwhile: see Departures::reclaim.
+  Turn turn_;
+  Trace* trace_ = nullptr;
+  nvtx::Iterations nvtx_iterations_;
+  ExecutorCounts counts_;
+  std::uint64_t fallbacks_before_ = 0;  // placement's, without those of iterations that followed a plan
+  std::uint64_t asked_before_ = 0;      // bytes, when this iteration began
+};
+
+}  // namespace pooch::runtime

@@ -1,0 +1,93 @@
+// Followed plans are watched, and their prefetches moved.
+#include <algorithm>
+
+#include "core/log.h"
+#include "runtime/execution/executor.h"
+
+namespace pooch::runtime {
+
+// Reads what the iteration that was watched last has shown. True: the phase has another script now.
+bool Executor::learn(tracker::PhaseIndex phase) {
+  if (watched_ != phase) return false;
+  auto waits = waits_.collect();
+  if (!waits) return false;
+  watched_.reset();
+  Adopted& adopted = scripts_.at(phase);
+  if (!adopted.feedback.note(std::move(*waits))) return false;
+  auto next = adopted.feedback.next(*adopted.script, clock_.median_ms(phase));
+  if (!next) return false;
+  auto script = Script::compile(next->plan, adopted.known, adopted.out_us_per_byte);
+  if (!script) {
+    adopted.feedback.end();
+    return false;
+  }
+  const std::string& id = next->plan.phase;
+  if (next->moved == 0)
+    log::info("phase {}: prefetches start where they did before; earlier made iterations longer", id);
+  else
+    log::info("phase {}: {} prefetches start earlier; up to {:.0f} us were waited for one", id, next->moved,
+              next->longest_us);
+  counts_.moved_prefetches += next->moved;
+  counts_.undone_moves += next->moved == 0;
+  replaced_.push_back(std::exchange(adopted.script, std::make_unique<const Script>(std::move(*script))));
+  clock_.forget(phase);
+  return true;
+}
+
+// An iteration has followed its plan to the end. Those that prove what is made again keep more than others.
+// What a plan takes is known to a page or so: little that is missing is no reason for another.
+void Executor::note_shortage() {
+  Adopted& adopted = *followed();
+  const bool asked = parts_.placement.asked_bytes() - asked_before_ > parts_.pool.cap() / 1024;
+  adopted.shortage.iterations = asked && !proving(adopted) ? adopted.shortage.iterations + 1 : 0;
+}
+
+std::optional<double> Executor::take_shortage(tracker::PhaseIndex phase) {
+  constexpr int in_a_row = 3;
+  const auto found = scripts_.find(phase);
+  if (found == scripts_.end()) return std::nullopt;
+  Shortage& shortage = found->second.shortage;
+  if (shortage.told || shortage.iterations < in_a_row) return std::nullopt;
+  const auto takes_ms = clock_.median_ms(phase);
+  shortage.told = takes_ms.has_value();
+  return takes_ms;
+}
+
+std::optional<double> Executor::steady_ms(tracker::PhaseIndex phase) {
+  constexpr std::size_t enough = 5;
+  const auto found = scripts_.find(phase);
+  if (found == scripts_.end()) return std::nullopt;
+  const Adopted& adopted = found->second;
+  if (adopted.alias ? !alias_.built() : !adopted.feedback.ended()) return std::nullopt;
+  return clock_.median_ms(phase, enough);
+}
+
+bool Executor::proving(const Adopted& adopted) {
+  const MapTrust& trust = adopted.trust;
+  return !adopted.script->replays().empty() && (trust.sampling || trust.iterations <= Verification::proofs);
+}
+
+// An iteration that follows a plan from its first op on begins. Those that prove what is made again are not
+// like others; in alias mode prefetches belong to the layout.
+void Executor::begin_watch(tracker::PhaseIndex phase, Adopted& adopted, StreamHandle stream) {
+  if (watched_ || adopted.alias || adopted.feedback.ended() || proving(adopted)) return;
+  waits_.watch(maps_.size(), stream);
+  if (waits_.watching()) watched_ = phase;
+}
+
+void Executor::give_up_watch() {
+  waits_.give_up();
+  watched_.reset();
+}
+
+// Work that reads these is next in `stream`.
+void Executor::note_needed(std::span<const tracker::Operand> operands, StreamHandle stream) {
+  if (!waits_.watching()) return;
+  for (std::uint32_t map = 0; map < maps_.size(); ++map) {
+    if (!waits_.awaited(map)) continue;
+    const auto is_it = [&](const tracker::Operand& o) { return o.allocation == maps_[map].allocation; };
+    if (std::any_of(operands.begin(), operands.end(), is_it)) waits_.needed(map, stream);
+  }
+}
+
+}  // namespace pooch::runtime

@@ -1,0 +1,161 @@
+// What is dropped is proven: when the executor asks Verification what, and what follows from its answers.
+#include <algorithm>
+
+#include "core/effect.h"
+#include "runtime/execution/executor.h"
+
+namespace pooch::runtime {
+namespace {
+
+// Written by the replay and read by a later one.
+bool makes_what_others_read(const ScriptReplay& step, const std::vector<tracker::Operand>& operands) {
+  for (std::size_t o = 0; o < operands.size(); ++o) {
+    const ReplayPlace& place = step.operands[o];
+    if (place.kind != ReplayPlace::Kind::temporary || operands[o].effect == Effect::scratch ||
+        !changes_content(operands[o].effect))
+      continue;
+    if (std::find(step.ends.begin(), step.ends.end(), place.slot) == step.ends.end()) return true;
+  }
+  return false;
+}
+
+// What either makes of the same inputs is the same: the same calls, reading the same copies of their
+// operands.
+bool same_replays(const Script& a, const ScriptMap& of_a, const Script& b, const ScriptMap& of_b) {
+  return std::equal(of_a.chain.begin(), of_a.chain.end(), of_b.chain.begin(), of_b.chain.end(),
+                    [&](std::uint32_t x, std::uint32_t y) {
+                      const ScriptReplay &p = a.replays()[x], &q = b.replays()[y];
+                      return p.position == q.position &&
+                             std::equal(
+                                 p.operands.begin(), p.operands.end(), q.operands.begin(), q.operands.end(),
+                                 [](const ReplayPlace& m, const ReplayPlace& n) { return m.kind == n.kind; });
+                    });
+}
+
+}  // namespace
+
+// What an earlier plan of the phase could not make again, this one does not drop either; what the one before
+// it was seen to make again in the same way needs no other proof.
+void Executor::begin_trust(tracker::PhaseIndex phase, Adopted& adopted) {
+  const Script& script = *adopted.script;
+  MapTrust& trust = adopted.trust;
+  trust.compared.assign(script.maps().size(), 0);
+  for (const ScriptMap& map : script.maps()) {
+    trust.dropped.push_back(!map.chain.empty());
+    trust.refused.push_back(refused_buffers_[phase].contains(map.buffer));
+  }
+  const auto before = scripts_.find(phase);
+  if (before == scripts_.end()) return;
+  const Script& earlier = *before->second.script;
+  for (std::size_t old = 0; old < earlier.maps().size(); ++old) {
+    const auto same = std::find_if(script.maps().begin(), script.maps().end(), [&](const ScriptMap& map) {
+      return map.buffer == earlier.maps()[old].buffer && !map.chain.empty() &&
+             same_replays(script, map, earlier, earlier.maps()[old]);
+    });
+    if (same != script.maps().end())
+      trust.compared[static_cast<std::size_t>(same - script.maps().begin())] =
+          before->second.trust.compared[old];
+  }
+}
+
+Executor::Adopted* Executor::followed() {
+  for (auto& [phase, adopted] : scripts_)
+    if (adopted.script.get() == script_) return &adopted;
+  return nullptr;
+}
+
+Status Executor::prepare_verification(const Script& script, Held& held) {
+  if (script.replays().empty()) return Done{};
+  return parts_.verification.prepare(held);
+}
+
+// The parts of the map that its replays write, joined, as far as they are known.
+Verification::Extents Executor::extents_made(std::uint32_t map) const {
+  Verification::Extents all, joined;
+  for (const std::uint32_t index : script_->maps()[map].chain) {
+    const ScriptReplay& step = script_->replays()[index];
+    const auto kept = kept_.find(step.position);
+    if (kept == kept_.end()) continue;
+    for (std::size_t o = 0; o < kept->second.operands.size(); ++o) {
+      const tracker::Operand& operand = kept->second.operands[o];
+      if (step.operands[o].kind == ReplayPlace::Kind::original &&
+          operand.allocation == maps_[map].allocation && changes_content(operand.effect))
+        all.emplace_back(operand.offset, operand.bytes);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  for (const auto& [offset, bytes] : all) {
+    if (!joined.empty() && offset <= joined.back().first + joined.back().second) {
+      auto& [from, length] = joined.back();
+      length = std::max(length, offset + bytes - from);
+    } else {
+      joined.emplace_back(offset, bytes);
+    }
+  }
+  return joined;
+}
+
+Status Executor::settle_comparisons(Held& held) {
+  const Status settled = parts_.verification.settle(held);
+  const auto refused = parts_.verification.take_refused();
+  if (script_ == nullptr) return settled;
+  for (const std::uint32_t map : refused) refuse(map);
+  if (parts_.verification.failure()) give_up();
+  return settled;
+}
+
+// No op will run any more, so nothing has to come back; the program may be freeing what replays would read.
+void Executor::give_up() {
+  maps_.assign(maps_.size(), {});
+  dropped_ = 0;
+  pending_.clear();
+  ++counts_.left;
+  stop_following();
+}
+
+// The map is not dropped any more, so what makes it again must not run any more: it would write the wrong
+// content over the right one. What else comes from the same calls alone goes the same way.
+void Executor::refuse(std::uint32_t map) {
+  Adopted* const adopted = followed();
+  if (adopted == nullptr) return;
+  if (adopted->trust.refused[map]) return;
+  adopted->trust.refused[map] = true;
+  for (const auto& [phase, other] : scripts_)
+    if (&other == adopted) refused_buffers_[phase].insert(script_->maps()[map].buffer);
+  for (const std::uint32_t index : script_->maps()[map].chain) {
+    const ScriptReplay& step = script_->replays()[index];
+    if (std::find(step.restores.begin(), step.restores.end(), map) == step.restores.end()) continue;
+    for (const std::uint32_t beside : step.restores) refuse(beside);
+    const auto kept = kept_.find(step.position);
+    if (kept != kept_.end() && makes_what_others_read(step, kept->second.operands))
+      for (const std::uint32_t served : step.serves) refuse(served);
+  }
+}
+
+bool Executor::refused(std::uint32_t map) {
+  const Adopted* const adopted = followed();
+  return adopted != nullptr && adopted->trust.refused[map];
+}
+
+// Everything that the replay would make is there, and better.
+bool Executor::leaves_alone(const ScriptReplay& step) {
+  return !step.restores.empty() &&
+         std::all_of(step.restores.begin(), step.restores.end(),
+                     [&](std::uint32_t map) { return !maps_[map].dropped && refused(map); });
+}
+
+// The map is there in its last version alone: what is made from an earlier one cannot be had without the
+// replay that is left out.
+bool Executor::makes_early_of_refused(std::uint32_t index) {
+  const auto& restores = script_->replays()[index].restores;
+  return std::any_of(restores.begin(), restores.end(),
+                     [&](std::uint32_t map) { return refused(map) && restored_again_later(index, map); });
+}
+
+// Where the plan makes maps again, those that are swapped instead come back.
+void Executor::fetch_refused(const ScriptReplay& step) {
+  for (const std::uint32_t map : step.restores)
+    if (!maps_[map].dropped && refused(map)) pending_.push_back(map);
+}
+
+}  // namespace pooch::runtime

@@ -1,0 +1,427 @@
+#include "runtime/execution/script.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "runtime/execution/content.h"
+#include "runtime/memory/memory_limits.h"
+
+namespace pooch::runtime {
+namespace {
+
+constexpr std::uint32_t none = ~std::uint32_t{0};
+
+}  // namespace
+
+class ScriptCompiler {
+ public:
+  ScriptCompiler(const Plan& plan, const KnownPhase& known, double out_us_per_byte)
+      : plan_(plan),
+        phase_(known.profile),
+        known_(known),
+        content_(known),
+        out_us_per_byte_(out_us_per_byte) {
+    script_.plan_ = plan;
+    for (const ProfileOp& op : phase_.ops) one_stream_ &= op.stream == phase_.ops.front().stream;
+  }
+
+  Result<Script> compile() {
+    if (const auto checked = check(); !checked) return checked.error();
+    take_maps();
+    script_.keeps_.assign(phase_.ops.size(), false);
+    // In the order of execution: what a replay finds depends on those before it.
+    for (std::int32_t p = 0; p < ops(); ++p) {
+      position_ = p;
+      if (const auto copied = content_.copy(p); !copied) return copied.error();
+      if (const auto added = add_before(p); !added) return added.error();
+      end_chain();
+      if (const auto run = content_.run(p); !run) return run.error();
+      add_after(p);
+    }
+    if (const auto copied = content_.copy(ops()); !copied) return copied.error();
+    if (const auto ended = content_.end(); !ended) return ended.error();
+    script_.before_.starts.push_back(size(script_.before_));
+    script_.after_.starts.push_back(size(script_.after_));
+    find_served();
+    find_touches();
+    find_starts();
+    find_lives();
+    find_copies();
+    return std::move(script_);
+  }
+
+ private:
+  using Places = std::map<std::uint32_t, ReplayPlace>;  // by buffer
+
+  static std::uint32_t size(const Script::Actions& actions) {
+    return static_cast<std::uint32_t>(actions.list.size());
+  }
+  std::int32_t ops() const { return static_cast<std::int32_t>(phase_.ops.size()); }
+  static Error wrong(std::string what) { return {ErrorCode::invalid_argument, "plan: " + std::move(what)}; }
+
+  Status check() const {
+    if (const auto consistent = pooch::check(plan_); !consistent) return consistent.error();
+    if (plan_.phase != phase_.id) return wrong(fmt::format("is of phase {}, not {}", plan_.phase, phase_.id));
+    if (const std::string mine = structure_of(phase_); plan_.structure != mine)
+      return wrong(fmt::format("was made for structure '{}'; the phase has {}", plan_.structure, mine));
+    for (const Plan::Actions* actions : {&plan_.before, &plan_.after})
+      if (!actions->empty() && (actions->begin()->first < 0 || actions->rbegin()->first >= ops()))
+        return wrong(fmt::format("acts beyond the phase's {} ops", ops()));
+    for (const PlanMap& map : plan_.maps)
+      if (map.buffer >= phase_.buffers.size() || !phase_.buffers[map.buffer].managed)
+        return wrong(fmt::format("map {} is no managed buffer", map.map));
+    return Done{};
+  }
+
+  void take_maps() {
+    map_of_buffer_.assign(phase_.buffers.size(), none);
+    for (const PlanMap& map : plan_.maps) {
+      if (map.of == MapClass::keep) continue;
+      index_of_[map.map] = static_cast<std::uint32_t>(script_.maps_.size());
+      script_.names_.push_back(map.name);
+      map_of_buffer_[map.buffer] = static_cast<std::uint32_t>(script_.maps_.size());
+      script_.maps_.push_back(
+          {map.map, map.buffer, map.of, map.moved < map.bytes ? map.moved : map.bytes, {}});
+    }
+    for (const PlanMap& map : plan_.maps)
+      if (map.of == MapClass::recompute) content_.add(map);
+  }
+
+  Status add_before(std::int32_t p) {
+    script_.before_.starts.push_back(size(script_.before_));
+    const auto found = plan_.before.find(p);
+    if (found == plan_.before.end()) return Done{};
+    content_.begin_chain(found->second);
+    returning_.clear();
+    for (std::uint32_t map = 0; map < script_.maps_.size(); ++map)
+      if (content_.returns(script_.maps_[map].buffer)) returning_.insert(map);
+    for (const PlanAction& action : found->second) {
+      std::uint32_t subject = 0;
+      if (action.kind == PlanAction::Kind::replay) {
+        subject = static_cast<std::uint32_t>(script_.replays_.size());
+        if (const auto added = add_replay(static_cast<std::int32_t>(action.subject), p); !added) return added;
+      } else {
+        subject = index_of_.at(action.subject);
+      }
+      script_.before_.list.push_back({action.kind, subject});
+    }
+    return Done{};
+  }
+
+  void add_after(std::int32_t p) {
+    script_.after_.starts.push_back(size(script_.after_));
+    const auto found = plan_.after.find(p);
+    if (found == plan_.after.end()) return;
+    for (const PlanAction& action : found->second) {
+      const std::uint32_t map = index_of_.at(action.subject);
+      if (action.kind == PlanAction::Kind::drop) content_.drop(script_.maps_[map].buffer);
+      script_.after_.list.push_back({action.kind, map});
+    }
+  }
+
+  // --- replays
+
+  Status add_replay(std::int32_t q, std::int32_t p) {
+    if (q < 0 || q >= p) return wrong(fmt::format("replays op {} before op {}", q, p));
+    ScriptReplay replay;
+    replay.position = q;
+    script_.keeps_[q] = true;
+    const ProfileOp& op = phase_.ops[q];
+    // First what it reads: an op that works in place finds its input where its output will be.
+    Places places;
+    for (const std::uint32_t v : op.reads)
+      if (const auto read = add_read(q, p, v, places); !read) return read.error();
+    for (const std::uint32_t v : op.writes)
+      if (const auto written = add_write(q, p, v, places, replay); !written) return written.error();
+    for (const std::uint32_t buffer : known_.operands[q]) {
+      replay.operands.push_back(place(q, p, buffer, places));
+      if (buffer == tracker::no_buffer || replay.operands.back().kind != ReplayPlace::Kind::original)
+        continue;
+      if (returning_.contains(map_of_buffer_[buffer])) replay.operands.back().map = map_of_buffer_[buffer];
+      const std::int32_t freed = phase_.buffers[buffer].until;
+      if (freed != outside && freed <= p && phase_.buffers[buffer].from <= q)
+        return wrong(fmt::format("the replay of op {} before op {} uses memory that is freed", q, p));
+    }
+    for (const std::uint32_t map : replay.restores) content_.replayed(script_.maps_[map].buffer, q);
+    script_.replays_.push_back(std::move(replay));
+    return Done{};
+  }
+
+  // Made again for the chain at hand, and where all versions of its buffer are that the op reads.
+  Status add_read(std::int32_t q, std::int32_t p, std::uint32_t v, Places& places) {
+    const std::uint32_t buffer = phase_.versions[v].buffer;
+    const auto made = made_.find(v);
+    ReplayPlace where;
+    if (made != made_.end() && content_.intact(writes_to(made->second, buffer), v, q)) {
+      where = made->second;
+    } else if (!content_.in_place(v, q, p) && !updates_itself(phase_.ops[q], buffer)) {
+      return wrong(fmt::format("the replay of op {} before op {} reads what is gone", q, p));
+    }
+    const auto [at, first] = places.try_emplace(buffer, where);
+    if (!first && at->second != where)
+      return wrong(fmt::format("the replay of op {} before op {} reads one buffer in two places", q, p));
+    return Done{};
+  }
+
+  Status add_write(std::int32_t q, std::int32_t p, std::uint32_t v, Places& places, ScriptReplay& replay) {
+    const std::uint32_t buffer = phase_.versions[v].buffer;
+    const std::uint32_t map = content_.returns(buffer) ? map_of_buffer_[buffer] : none;
+    const auto used = places.find(buffer);
+    ReplayPlace where;
+    if (map != none) {
+      if (std::find(replay.restores.begin(), replay.restores.end(), map) == replay.restores.end())
+        replay.restores.push_back(map);
+    } else if (used != places.end() && used->second.kind == ReplayPlace::Kind::temporary) {
+      where = used->second;  // in place, in temporary memory
+    } else if (used != places.end() && !updates_itself(phase_.ops[q], buffer)) {
+      return wrong(fmt::format("the replay of op {} before op {} would overwrite what lives", q, p));
+    } else {
+      where = {ReplayPlace::Kind::temporary, slot_for(v)};
+    }
+    if (used != places.end() && map != none && used->second != where)
+      return wrong(fmt::format("the replay of op {} before op {} would overwrite what lives", q, p));
+    places[buffer] = where;
+    made_[v] = where;
+    writes_to(where, buffer).push_back(v);
+    return Done{};
+  }
+
+  // Slices of one buffer lie side by side as they did, for who reads several of them. One that is made a
+  // second time is for another map's sake.
+  std::uint32_t slot_for(std::uint32_t v) {
+    const std::uint32_t buffer = phase_.versions[v].buffer;
+    const auto [at, fresh] = slot_of_buffer_.try_emplace(buffer);
+    const auto& there = writes_of_slot_[at->second];
+    if (fresh || std::find(there.begin(), there.end(), v) != there.end())
+      at->second = new_slot(phase_.buffers[buffer].bytes);
+    return at->second;
+  }
+
+  // Made again there, in order.
+  Content::Writes& writes_to(const ReplayPlace& place, std::uint32_t buffer) {
+    return place.kind == ReplayPlace::Kind::temporary ? writes_of_slot_[place.slot] : content_.writes(buffer);
+  }
+
+  ReplayPlace place(std::int32_t q, std::int32_t p, std::uint32_t buffer, const Places& places) {
+    if (buffer == tracker::no_buffer) return {};
+    const auto found = places.find(buffer);
+    if (found != places.end()) return found->second;
+    const auto& scratch = phase_.ops[q].scratch;
+    if (std::find(scratch.begin(), scratch.end(), buffer) == scratch.end()) return {};
+    // The program's own workspace serves where it is there, is nothing else, and only one stream could be
+    // using it.
+    const ProfileBuffer& memory = phase_.buffers[buffer];
+    const bool there =
+        memory.from <= q && (memory.until == outside || memory.until > p) && !content_.holds(buffer);
+    if (there && one_stream_) return {};
+    return {ReplayPlace::Kind::temporary, new_slot(phase_.buffers[buffer].bytes)};
+  }
+
+  // Running statistics: held from iteration to iteration, read and written by one op. A replay leaves them
+  // alone.
+  bool updates_itself(const ProfileOp& op, std::uint32_t buffer) const {
+    const auto in_buffer = [&](std::uint32_t v) { return phase_.versions[v].buffer == buffer; };
+    return op.kind == OpKind::batch_norm_forward && phase_.buffers[buffer].from == outside &&
+           std::any_of(op.writes.begin(), op.writes.end(), in_buffer) &&
+           std::all_of(op.reads.begin(), op.reads.end(), [&](std::uint32_t v) {
+             return !in_buffer(v) || phase_.versions[v].role == Role::parameter;
+           });
+  }
+
+  std::uint32_t new_slot(std::uint64_t bytes) {
+    ReplaySlot slot{bytes, bytes < smallest_managed, small_used_, {position_, position_}};
+    if (slot.small) {
+      small_used_ += round_up(bytes, 512);
+      script_.small_bytes_ = std::max(script_.small_bytes_, small_used_);
+    }
+    script_.slots_.push_back(slot);
+    return static_cast<std::uint32_t>(script_.slots_.size() - 1);
+  }
+
+  // The replays before one op are done: temporary memory ends with its last reader, what was dropped is back.
+  void end_chain() {
+    std::map<std::uint32_t, std::uint32_t> last_use;  // by slot: replay
+    for (; ended_ < script_.replays_.size(); ++ended_) {
+      for (const ReplayPlace& place : script_.replays_[ended_].operands)
+        if (place.kind == ReplayPlace::Kind::temporary)
+          last_use[place.slot] = static_cast<std::uint32_t>(ended_);
+    }
+    for (const auto& [slot, replay] : last_use) script_.replays_[replay].ends.push_back(slot);
+    made_.clear();
+    writes_of_slot_.clear();
+    slot_of_buffer_.clear();
+    small_used_ = 0;
+  }
+
+  // Backwards: a replay serves the maps that it writes into and those that its readers serve.
+  void find_served() {
+    std::map<std::uint32_t, std::vector<std::uint32_t>> of_slot, of_map;  // readers' maps
+    const auto join = [](std::vector<std::uint32_t>& into, const std::vector<std::uint32_t>& more) {
+      into.insert(into.end(), more.begin(), more.end());
+      std::sort(into.begin(), into.end());
+      into.erase(std::unique(into.begin(), into.end()), into.end());
+    };
+    for (std::size_t i = script_.replays_.size(); i-- > 0;) {
+      ScriptReplay& replay = script_.replays_[i];
+      join(replay.serves, replay.restores);
+      for (const std::uint32_t map : replay.restores) join(replay.serves, of_map[map]);
+      for (const ReplayPlace& place : replay.operands)
+        if (place.kind == ReplayPlace::Kind::temporary) join(replay.serves, of_slot[place.slot]);
+      for (const ReplayPlace& place : replay.operands)
+        if (place.kind == ReplayPlace::Kind::temporary) join(of_slot[place.slot], replay.serves);
+      // What lies in temporary memory is another version than the map's: no replay before needs to bring that
+      // back.
+      for (std::size_t o = 0; o < replay.operands.size(); ++o) {
+        const std::uint32_t buffer = known_.operands[replay.position][o];
+        if (buffer == tracker::no_buffer || map_of_buffer_[buffer] == none ||
+            replay.operands[o].kind == ReplayPlace::Kind::temporary)
+          continue;
+        const std::uint32_t map = map_of_buffer_[buffer];
+        if (script_.maps_[map].of == MapClass::recompute) join(of_map[map], replay.serves);
+      }
+    }
+    for (std::uint32_t i = 0; i < script_.replays_.size(); ++i)
+      for (const std::uint32_t map : script_.replays_[i].serves) script_.maps_[map].chain.push_back(i);
+  }
+
+  void find_touches() {
+    std::vector<bool> seen(script_.maps_.size(), false);
+    script_.first_touch_.resize(phase_.ops.size());
+    for (std::int32_t p = 0; p < ops(); ++p) {
+      const auto& operands = known_.operands[p];
+      for (std::uint32_t i = 0; i < operands.size(); ++i) {
+        if (operands[i] == tracker::no_buffer) continue;
+        const std::uint32_t map = map_of_buffer_[operands[i]];
+        if (map == none || seen[map]) continue;
+        seen[map] = true;
+        script_.first_touch_[p].push_back({i, map});
+      }
+    }
+  }
+
+  void find_starts() {
+    script_.starts_.push_back(0);
+    for (std::int32_t p = 0; p < ops(); ++p) {
+      double replays = 0;
+      for (const ScriptAction& action : script_.before(p))
+        if (action.kind == PlanAction::Kind::replay)
+          replays += phase_.ops[script_.replays_[action.subject].position].us;
+      script_.starts_.back() += replays;
+      script_.starts_.push_back(script_.starts_.back() + phase_.ops[p].us + phase_.ops[p].gap_us);
+    }
+  }
+
+  // One copy after the other.
+  void find_copies() {
+    double link_us = 0;
+    for (std::int32_t p = 0; p < ops(); ++p) {
+      for (const ScriptAction& action : script_.after(p)) {
+        ScriptLife& life = script_.lives_[script_.maps_[action.subject].buffer];
+        life.away_us = script_.starts_[p + 1];
+        if (action.kind != PlanAction::Kind::evict) continue;
+        link_us = std::max(link_us, life.away_us) + static_cast<double>(life.moved) * out_us_per_byte_;
+        life.away_us = link_us;
+      }
+    }
+  }
+
+  void find_lives() {
+    script_.lives_.assign(phase_.buffers.size(), {});
+    find_last_of_size();
+    const auto use = [&](std::uint32_t buffer, std::int32_t p) {
+      ScriptLife& life = script_.lives_[buffer];
+      if (life.to < 0) life.from = p;
+      life.to = p;
+    };
+    for (std::int32_t p = 0; p < ops(); ++p) {
+      for (const std::uint32_t v : phase_.ops[p].reads) use(phase_.versions[v].buffer, p);
+      for (const std::uint32_t v : phase_.ops[p].writes) use(phase_.versions[v].buffer, p);
+      for (const std::uint32_t b : phase_.ops[p].scratch) use(b, p);
+      for (const std::uint32_t b : known_.operands[p])
+        if (b != tracker::no_buffer) use(b, p);
+    }
+    for (std::uint32_t b = 0; b < script_.lives_.size(); ++b) {
+      const ProfileBuffer& buffer = phase_.buffers[b];
+      ScriptLife& life = script_.lives_[b];
+      if (!buffer.managed || life.to < 0) {
+        life = {};
+        continue;
+      }
+      life.bytes = buffer.bytes;
+      life.lasts = buffer.from == outside || buffer.until == outside;
+      if (buffer.from == outside) life.from = 0;
+      life.to = buffer.until == outside ? ops() - 1 : std::max(life.to, buffer.until - 1);
+      if (map_of_buffer_[b] != none) {
+        find_absence(map_of_buffer_[b], life);
+      } else if (buffer.from != outside && buffer.until == outside) {
+        find_predecessor(buffer, life);
+      }
+    }
+  }
+
+  void find_last_of_size() {
+    for (const ProfileBuffer& buffer : phase_.buffers) {
+      if (!buffer.managed || buffer.from != outside || buffer.until == outside || buffer.until <= 0) continue;
+      std::int32_t& last = last_of_size_[buffer.bytes];
+      last = std::max(last, buffer.until);
+    }
+  }
+
+  // It outlives the iteration, so at the beginning of this one another such is still there, most likely at
+  // the same address: gradients are, until the next ones are about to be computed. Nobody touches it any
+  // more.
+  void find_predecessor(const ProfileBuffer& buffer, ScriptLife& life) const {
+    const auto gone = last_of_size_.find(buffer.bytes);
+    if (gone != last_of_size_.end() && gone->second < life.from)
+      life.away = gone->second, life.back = life.from, life.moved = life.bytes;
+    life.from = 0;
+  }
+
+  void find_absence(std::uint32_t map, ScriptLife& life) const {
+    for (std::int32_t p = 0; p < ops(); ++p) {
+      for (const ScriptAction& action : script_.after(p))
+        if (action.subject == map) life.away = p + 1;
+      for (const ScriptAction& action : script_.before(p)) {
+        if (life.away == 0 || life.back > 0) continue;
+        const bool back = action.kind == PlanAction::Kind::replay
+                              ? restores(script_.replays_[action.subject], map)
+                              : action.subject == map;
+        if (back) life.back = p;
+      }
+    }
+    life.moved = script_.maps_[map].of == MapClass::swap ? script_.maps_[map].moved : ~std::uint64_t{0} / 2;
+    if (life.back == 0) life.away = 0;  // it does not come back: nobody needs it
+  }
+
+  static bool restores(const ScriptReplay& replay, std::uint32_t map) {
+    return std::find(replay.restores.begin(), replay.restores.end(), map) != replay.restores.end();
+  }
+
+  const Plan& plan_;
+  const PhaseProfile& phase_;
+  const KnownPhase& known_;
+  Script script_;
+  std::map<std::uint32_t, std::uint32_t> index_of_;  // by the plan's numbers of maps
+  std::vector<std::uint32_t> map_of_buffer_;
+  // By bytes: before which op the last buffer from an earlier iteration is freed.
+  std::map<std::uint64_t, std::int32_t> last_of_size_;
+  Content content_;
+  std::set<std::uint32_t> returning_;                        // maps that come back with the chain at hand
+  std::map<std::uint32_t, ReplayPlace> made_;                // by version: made again by the chain at hand
+  std::map<std::uint32_t, std::uint32_t> slot_of_buffer_;    // of that chain, the latest
+  std::map<std::uint32_t, Content::Writes> writes_of_slot_;  // by that chain
+  std::uint64_t small_used_ = 0;                             // by that chain
+  double out_us_per_byte_;
+  std::size_t ended_ = 0;
+  std::int32_t position_ = 0;
+  bool one_stream_ = true;
+};
+
+Result<Script> Script::compile(const Plan& plan, const KnownPhase& phase, double out_us_per_byte) {
+  return ScriptCompiler(plan, phase, out_us_per_byte).compile();
+}
+
+}  // namespace pooch::runtime

@@ -1,0 +1,134 @@
+// A plan made ready to be followed: checked against the phase that this process sees, everything looked up
+// that can be looked up before an op is on its way.
+//
+// Worked out here, from positions alone and independently of the planner: where every operand of a replay
+// lies. A version that nothing has overwritten or freed by then is where it was. What the replays before one
+// op make for a map that comes back with them goes to that map's own memory; everything else goes to
+// temporary memory.
+//
+// A plan is followed only where nothing can read anything but what it read without the plan: no op touches a
+// map that was dropped and is not back, and what is read of one that is back, by the program or by a replay,
+// was made again or is newer, and nothing older was written over it since.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/plan.h"
+#include "core/profile.h"
+#include "runtime/observe/known_phase.h"
+
+namespace pooch::runtime {
+
+struct ScriptMap {
+  std::uint32_t number = 0;  // in the plan
+  std::uint32_t buffer = 0;
+  MapClass of = MapClass::keep;
+  std::uint64_t moved = 0;           // swap: bytes from the start
+  std::vector<std::uint32_t> chain;  // recompute: indices of the replays that bring it back
+};
+
+// Where one operand of a replayed op lies.
+struct ReplayPlace {
+  enum class Kind : std::uint8_t {
+    original,   // where it was when the program made the call
+    temporary,  // in memory of pooch's own: `slot`
+  };
+  static constexpr std::uint32_t no_map = ~std::uint32_t{0};
+
+  Kind kind = Kind::original;
+  std::uint32_t slot = 0;
+  // original: the map whose memory that is and that comes back with the replays before the same op; where it
+  // was not dropped, they use memory that stands in for it.
+  std::uint32_t map = no_map;
+
+  friend bool operator==(const ReplayPlace&, const ReplayPlace&) = default;
+};
+
+// Temporary memory of a replay. Small pieces lie side by side in memory that is there all the time.
+struct ReplaySlot {
+  std::uint64_t bytes = 0;
+  bool small = false;
+  std::uint64_t offset = 0;                      // small: within that memory
+  std::pair<std::int32_t, std::int32_t> held{};  // the ops that it is there before, inclusive
+};
+
+struct ScriptReplay {
+  std::int32_t position = 0;            // of the op
+  std::vector<ReplayPlace> operands;    // by operand of the op
+  std::vector<std::uint32_t> restores;  // indices of maps that it writes into
+  std::vector<std::uint32_t> serves;    // indices of all maps that need it, ascending
+  std::vector<std::uint32_t> ends;      // slots that nobody reads after it
+};
+
+struct ScriptAction {
+  PlanAction::Kind kind = PlanAction::Kind::evict;
+  std::uint32_t subject = 0;  // index of a map; replay: index of a ScriptReplay
+};
+
+// When a buffer's memory is needed, in positions.
+struct ScriptLife {
+  std::int32_t from = 0, to = -1;   // inclusive; empty: it is not managed, or not touched
+  std::int32_t away = 0, back = 0;  // [away, back): the first `moved` bytes are not needed there; 0: never
+  std::uint64_t moved = 0;
+  std::uint64_t bytes = 0;  // of the whole buffer
+  double away_us = 0;       // when its copy to the host is expected to have ended
+  bool lasts = false;       // it was there before the iteration, or is there after it
+};
+
+class Script {
+ public:
+  // Error invalid_argument: the plan is not of this phase or this structure, or would spoil content.
+  // `out_us_per_byte`: of copies to the host, for what is expected of times.
+  static Result<Script> compile(const Plan& plan, const KnownPhase& phase, double out_us_per_byte);
+
+  const Plan& plan() const { return plan_; }
+  const std::vector<ScriptMap>& maps() const { return maps_; }
+  const std::vector<std::string>& names() const { return names_; }  // of the maps
+  const std::vector<ScriptReplay>& replays() const { return replays_; }
+  // When the op is expected to start, in an iteration without waits; one more for the end.
+  double start_us(std::int32_t position) const { return starts_[position]; }
+  const ScriptLife& life(std::uint32_t buffer) const { return lives_[buffer]; }
+  std::uint32_t buffers() const { return static_cast<std::uint32_t>(lives_.size()); }
+  const std::vector<ReplaySlot>& slots() const { return slots_; }
+  std::uint64_t small_bytes() const { return small_bytes_; }  // that all small slots of one chain need
+  std::span<const ScriptAction> before(std::int32_t position) const { return at(before_, position); }
+  std::span<const ScriptAction> after(std::int32_t position) const { return at(after_, position); }
+  std::int32_t positions() const { return static_cast<std::int32_t>(first_touch_.size()); }
+
+  // The maps that are touched by this op for the first time, and by which operand.
+  struct Touch {
+    std::uint32_t operand, map;
+  };
+  std::span<const Touch> first_touch(std::int32_t position) const { return first_touch_[position]; }
+  // Will the op at this position be replayed?
+  bool keeps(std::int32_t position) const { return keeps_[position]; }
+
+ private:
+  friend class ScriptCompiler;
+  struct Actions {
+    std::vector<ScriptAction> list;
+    std::vector<std::uint32_t> starts;  // by position, and one more
+  };
+  static std::span<const ScriptAction> at(const Actions& actions, std::int32_t position) {
+    const std::uint32_t from = actions.starts[position], to = actions.starts[position + 1];
+    return std::span(actions.list).subspan(from, to - from);
+  }
+
+  Plan plan_;
+  std::vector<ScriptMap> maps_;
+  std::vector<std::string> names_;
+  std::vector<ScriptReplay> replays_;
+  std::vector<ReplaySlot> slots_;
+  std::vector<ScriptLife> lives_;
+  std::vector<double> starts_;
+  std::uint64_t small_bytes_ = 0;
+  Actions before_, after_;
+  std::vector<std::vector<Touch>> first_touch_;
+  std::vector<bool> keeps_;
+};
+
+}  // namespace pooch::runtime

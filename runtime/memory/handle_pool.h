@@ -1,0 +1,114 @@
+// Physical device memory in a few sizes, recycled, under the cap.
+//
+// cuMemUnmap takes whole mappings only, so what moves is a chunk, with all the handles behind it. A handle is
+// never split. What creating costs (about 0.2 ms) is why handles are kept. A request that finds no free
+// handle of its size takes smaller ones; only where there are larger ones alone is one of these destroyed,
+// and smaller ones come in its place.
+//
+// As long as memory is not short, large handles are the cheapest. Once a plan keeps moving it, handles are of
+// one size, the unit: any of them serves any request, so a loop creates none however its maps differ in size.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/device.h"
+#include "core/ids.h"
+#include "core/result.h"
+#include "runtime/memory/memory_limits.h"
+
+namespace pooch::runtime {
+
+struct Piece {
+  PhysicalHandle handle;
+  std::uint64_t bytes;
+};
+using Pieces = std::vector<Piece>;  // mapped one behind the other
+
+class HandlePool {
+ public:
+  // `cap`: bytes that handles and passed-through memory may take together.
+  HandlePool(Device& device, std::uint64_t cap);
+  ~HandlePool();
+  HandlePool(const HandlePool&) = delete;
+  HandlePool& operator=(const HandlePool&) = delete;
+
+  // The sizes of chunks that `bytes` (a multiple of 2 MiB) are made of, largest first.
+  std::vector<std::uint64_t> compose(std::uint64_t bytes) const { return compose(bytes, largest_class()); }
+  std::uint64_t largest_class() const { return classes_.front(); }
+
+  // From now on no handle above the unit is made, and free ones that are larger make way.
+  void use_units() { largest_ = std::min(largest_, unit(cap_)); }
+  // So large that no more than 16384 of them fill the cap: a page up to 32 GiB.
+  static std::uint64_t unit(std::uint64_t cap);
+  // The size of the handles that a chunk of `bytes` wants.
+  std::uint64_t handle_size(std::uint64_t bytes) const { return std::min(bytes, largest_); }
+
+  // Handles of `bytes` together, which is one of the sizes that `compose` names. Error out_of_memory: give
+  // some back first.
+  Result<Pieces> acquire(std::uint64_t bytes);
+  void give_back(const Pieces& pieces);
+  // They are still mapped where nobody may reach them, since the driver refused to unmap them: they serve
+  // nobody any more and count as taken for good.
+  void abandon(const Pieces& pieces);
+
+  // The device has refused memory below the cap. That becomes what there really is, less the slack
+  // (memory_limits.h), and free handles make way, now and as they come back. False: there is so much already.
+  bool settle_for_less();
+  // Who counts again, for that, what is taken outside of the pool.
+  void set_recount(std::function<std::uint64_t()> recount) { recount_ = std::move(recount); }
+
+  // Bytes that `acquire` can still serve.
+  std::uint64_t available() const { return limit() > attached() ? limit() - attached() : 0; }
+  std::uint64_t cap() const { return cap_; }
+  // Bytes that handles may take in all.
+  std::uint64_t limit() const { return cap_ > outside_ ? cap_ - outside_ : 0; }
+  // ... and could take when the most was taken outside of the pool that ever was.
+  std::uint64_t least_limit() const { return cap_ > most_outside_ ? cap_ - most_outside_ : 0; }
+  // What plans leave alone, for what comes and goes beside them.
+  static std::uint64_t reserve(std::uint64_t cap) { return std::clamp(cap / 256, 4 * page, 32 * page); }
+  // Sets what is taken outside of the pool; free handles make way. `bytes` beyond what is now outside must be
+  // available(). What comes and goes within an iteration stays reserved, up to 64 MiB or a 64th of the cap,
+  // and a 16th or two pages at most: else handles would go and come with it.
+  Status set_outside(std::uint64_t bytes);
+  // Gives up what is reserved; false: nothing was.
+  bool give_up_reserved();
+  // Bytes of free handles of this size.
+  std::uint64_t free_bytes(std::uint64_t size) const {
+    const auto found = free_lists_.find(size);
+    return found == free_lists_.end() ? 0 : found->second.size() * size;
+  }
+  std::uint64_t outside() const { return outside_; }  // with what is reserved
+  std::uint64_t taken_outside() const { return taken_outside_; }
+  std::uint64_t in_use() const { return attached() + taken_outside_; }
+  // Destroys free handles of `bytes` or more, as far as there are any: what that gave back to the device.
+  Result<std::uint64_t> give_up(std::uint64_t bytes);
+  std::uint64_t created() const { return created_; }  // handles, free ones too
+  std::uint64_t idle() const { return free_; }        // of those, free ones
+  std::uint64_t peak() const { return peak_; }        // handles and outside bytes, the most there ever was
+
+ private:
+  std::uint64_t attached() const { return created_ - free_; }
+  std::vector<std::uint64_t> compose(std::uint64_t bytes, std::uint64_t most) const;
+  void take_free(std::uint64_t size, std::uint64_t& wanted, Pieces& pieces);
+  Status destroy_larger(std::uint64_t than, std::uint64_t room);
+  Result<PhysicalHandle> create(std::uint64_t bytes);
+  Status shrink_to(std::uint64_t bytes);
+  void note_peak();
+
+  Device& device_;
+  std::uint64_t cap_;
+  bool settled_ = false;                                             // for less than it was given
+  std::vector<std::uint64_t> classes_;                               // descending
+  std::uint64_t largest_;                                            // handle that is made
+  std::map<std::uint64_t, std::vector<PhysicalHandle>> free_lists_;  // by size
+  std::uint64_t created_ = 0, free_ = 0, peak_ = 0;
+  std::uint64_t taken_outside_ = 0, outside_ = 0, most_outside_ = 0;  // outside_: with what is reserved
+  std::function<std::uint64_t()> recount_;
+};
+
+}  // namespace pooch::runtime

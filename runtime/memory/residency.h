@@ -1,0 +1,233 @@
+// Where every chunk's content is, and the moves between places.
+//
+// A chunk is the part of a range that one handle backs.
+//
+//              first use                 host saw the copy end
+//   unbacked ------------> resident <---------- evicting -------> evicted
+//      ^                   |   ^  \______________^   |               |
+//      |   content dead    |   |   begin_eviction    | content dead  |
+//      +-------------------+   +---------------------|---------------+
+//      +---------------------------------------------+    fetch (copied in ahead of its use)
+//
+//   dropped    like evicted, but there is no copy: a replay makes the content again. Resident before that
+//              has happened, the chunk is `expendable`: its bytes mean nothing
+//   unbacked   no memory behind the address; the content, if there ever was one, is dead
+//   resident   a handle is mapped; `host_valid` says whether the host slot holds the same bytes (a clean
+//              chunk)
+//   evicting   still mapped; its copy to the host has been put into the copy stream, or none is needed. A
+//              use by another thread takes it back to resident.
+//   evicted    no handle; the host slot has the only copy. Where that is a handle itself, the chunk may
+//              have *landed*: landing.h
+//
+// Not thread-safe: the session's mutex guards it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/device.h"
+#include "core/effect.h"
+#include "core/function_ref.h"
+#include "core/ids.h"
+#include "core/result.h"
+#include "runtime/memory/handle_pool.h"
+#include "runtime/memory/host_arena.h"
+#include "runtime/memory/stream_order.h"
+#include "runtime/observe/trace.h"
+
+namespace pooch::runtime {
+
+enum class ChunkState : std::uint8_t { unbacked, resident, evicting, evicted, dropped };
+
+struct Chunk {
+  Address address{};
+  std::uint64_t bytes = 0;     // of the handles that back it: one as a rule
+  std::uint64_t offset = 0;    // within its range
+  std::uint64_t occupied = 0;  // of its bytes, what the live allocation reaches
+  AllocationId owner{};        // that allocation
+  ChunkState state = ChunkState::unbacked;
+  Pieces pieces;            // its memory
+  bool live = false;        // its content has a meaning
+  bool host_valid = false;  // the host slot holds that content
+  bool landed = false;      // not resident, but `slot`, one handle of the host's, is mapped at the address
+  bool stale = false;  // resident, but the content is only in the host slot: an op is about to overwrite it
+  HostSlot slot;
+  Mark slot_use;  // the last copy from or to the slot
+  Marks uses;     // submitted work that touches the backing: it must finish before the handle may move
+  Marks before;   // what a new use must follow: a fetch, or the life of an earlier allocation at this address
+  // Alias mode: the pieces of memory that it shares with other chunks, mapped for good; its state stays
+  // resident, and whether its content is there is a matter of `stale` and of `tenant`.
+  std::vector<struct Frame*> frames;
+  bool tenant = false;            // of all its frames: nobody has come since
+  bool expendable = false;        // the plan has dropped the content, which is not made again yet
+  std::string_view name{};        // of the map that it is part of, for the timeline
+  std::uint64_t flow = 0;         // the timeline's arrow from its eviction to its next use
+  int pins = 0;                   // uses in flight outside of the session's mutex, and `stays`
+  bool stays = false;             // is pinned as long as its allocation lives
+  std::uint64_t last_use = 0;     // op count of the session
+  std::uint64_t gathered_by = 0;  // op that last listed it, and where in its list
+  std::uint32_t gathered_index = 0;
+  std::uint32_t mapped_index = 0;  // place in Residency::mapped()
+};
+
+// Physical memory that several chunks are mapped to, whose times on the device do not meet.
+struct Frame {
+  Pieces pieces;
+  Chunk* tenant = nullptr;  // whose content it holds a part of, or held last
+  bool given_away = false;  // alias mode ends, and the tenant keeps the memory
+};
+
+// A range of addresses with its chunks. It outlives allocations: a freed range keeps its handles mapped.
+struct Range {
+  Address base{};
+  std::uint64_t bytes = 0;
+  std::vector<Chunk> chunks;
+  bool in_use = false;  // a live allocation owns it
+  bool pinned = false;  // and each chunk of it `stays`
+
+  // Has a stream other than this one touched it?
+  bool used_beside(StreamIndex stream) const;
+};
+
+// One chunk that an op touches.
+struct ChunkUse {
+  Chunk* chunk;
+  bool needs_content;  // its old bytes must be there
+  bool changes;        // its bytes may differ afterwards
+};
+
+class Landing;
+
+class Residency {
+ public:
+  Residency(Device& device, StreamOrder& order, HandlePool& pool, HostArena& arena, StreamHandle out_stream,
+            StreamHandle in_stream);
+
+  // Copies are shown in the timeline from now on; nullptr: in none.
+  void show_in(Trace* trace) { trace_ = trace; }
+
+  // From now on what leaves without a copy, since its copy on the host is good, is copied all the same, and
+  // the two are compared: a difference was made by something that no operand named. It is said, and the newer
+  // one counts.
+  void check_copies() { checks_ = true; }
+
+  // Chunks land from now on; nullptr: none does, for good.
+  void land_with(Landing* landing) { landing_ = landing; }
+  Landing* landing() const { return landing_; }
+  Status unmap_landed();
+
+  // --- ranges
+  Range& open(Address base, std::uint64_t range_bytes, AllocationId owner, std::uint64_t allocation_bytes);
+  Range* find(Address base);
+  // visit(range) for all of them.
+  template <class Visit>
+  void each_range(Visit&& visit) const {
+    for (const auto& [base, range] : ranges_) visit(range);
+  }
+  // The allocation ends: its content is dead, its backing is reusable after `after` and all earlier uses.
+  void close(Range& range, const Marks& after);
+  // Takes the backing from the ranges that no allocation owns and whose uses are finished, and forgets them.
+  using Span = std::pair<Address, std::uint64_t>;
+  // `going` is called for each before it goes.
+  Result<std::vector<Span>> forget_unused(FunctionRef<void(const Range&)> going);
+  Marks unused_marks() const;  // what to wait for before
+
+  // --- uses
+  // Appends the chunks that `effect` on [offset, offset + bytes) of the range touches; `op` tells lists
+  // apart.
+  void gather(Range& range, std::uint64_t offset, std::uint64_t bytes, Effect effect, std::uint64_t op,
+              std::vector<ChunkUse>& uses);
+  // Handle bytes that the uses lack.
+  static std::uint64_t missing(const std::vector<ChunkUse>& uses);
+  // Gives every use its backing and starts the copies of content it needs. Error out_of_memory: the pool
+  // cannot serve; nothing is lost, try again after evicting.
+  Status make_resident(const std::vector<ChunkUse>& uses);
+  // The same for as many of them as there is memory for, content that is about to be overwritten too: what
+  // has been fetched needs its copy on the host no longer. False: for none that were not there already.
+  Result<bool> make_some_resident(const std::vector<ChunkUse>& uses);
+  // The same for as many of them as there is memory for, while the rest waits for more. Returns the bytes of
+  // the smallest chunk that still lacks it, 0 where none does.
+  Result<std::uint64_t> make_resident_ahead(const std::vector<ChunkUse>& uses);
+  // Do all uses find the content that they need? Error internal: it was dropped and not made again.
+  // `remaking`: they are a replay's, which may write a part of what was dropped.
+  static Status has_content(const std::vector<ChunkUse>& uses, bool remaking);
+  // Work that uses the chunks was put into a stream. The caller settles what of their content is `live`.
+  void used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op);
+
+  // --- evictions
+  const std::vector<Chunk*>& mapped() const { return mapped_; }
+  // Error out_of_memory: the arena has no room for the content.
+  Status begin_eviction(Chunk& chunk);
+  // An eviction that has begun is not wanted any more.
+  void take_back(Chunk& chunk);
+  // The content may be lost: it will be made again.
+  void begin_drop(Chunk& chunk);
+  // Unmaps a chunk whose uses are all finished. It is then evicted, dropped or unbacked.
+  Status finish_eviction(Chunk& chunk) { return finish_evictions({&chunk}); }
+  // Of several, one of them perhaps twice, with one call for neighbours. Where one fails, those behind it are
+  // as they were.
+  Status finish_evictions(std::vector<Chunk*> chunks);
+  // Copies live content to the host where it is not there yet. Error out_of_memory: no room for it there.
+  Status save(Chunk& chunk);
+  // Brings stale content back, after everything that the chunk's use must follow.
+  Status fetch(Chunk& chunk);
+
+  // --- alias mode
+  // Maps the chunk, which has no handle, to the frames; access is to be granted afterwards.
+  Status map_to(Chunk& chunk, std::vector<Frame*> frames);
+  // Ends it: a tenant keeps the frames' handles, anybody else is unmapped. All work has finished. Where that
+  // fails, the addresses still lead to memory of others: doubt().
+  Status unmap_from_frames(Chunk& chunk);
+
+  // What the device has mapped is not what is noted here: nobody may read managed memory any more.
+  const std::optional<Error>& doubt() const { return doubt_; }
+
+  // Gives up the host copy of a resident chunk.
+  void drop_host_copy(Chunk& chunk);
+  // Hands it over, with the last copy from or to it, instead.
+  std::pair<HostSlot, Mark> take_copy(Chunk& chunk);
+  // Makes a copy that was handed over the content of a resident chunk, whose work has finished.
+  Status put_back(Chunk& chunk, HostSlot slot, Mark last_use);
+
+  std::uint64_t evictions() const { return evictions_; }
+  StreamIndex out_stream() const { return out_; }  // that content is copied to the host in
+  StreamIndex in_stream() const { return in_; }    // ... and to the device
+
+ private:
+  Status copy_out(Chunk& chunk, HostSlot slot);
+  void check_copy(Chunk& chunk);
+  void drop_check(Chunk& chunk);
+  Status map(const Chunk& chunk, const Pieces& pieces);
+  // What is mapped from `at` on by these pieces, one behind the other. Where it fails, `gone` of them went.
+  Status unmap(Address at, std::span<const Piece> pieces, std::size_t& gone);
+  void unmap_for_pool(Address at, const Pieces& pieces);
+  Status back(Chunk& chunk);
+  void unback(Chunk& chunk);
+  Trace::Number begin_slice(TraceTrack track, const Chunk& chunk, StreamIndex stream);
+  Status grant_access();
+  void add_mapped(Chunk& chunk);
+  void remove_mapped(Chunk& chunk);
+
+  Device& device_;
+  StreamOrder& order_;
+  HandlePool& pool_;
+  HostArena& arena_;
+  StreamIndex out_, in_;
+  std::map<Address, Range> ranges_;
+  std::vector<Chunk*> mapped_;
+  std::vector<Chunk*> fresh_;  // mapped by the running make_resident; reused storage
+  std::uint64_t evictions_ = 0;
+  bool unmaps_runs_ = true;  // the driver takes several mappings at once
+  std::optional<Error> doubt_;
+  bool checks_ = false;
+  std::map<const Chunk*, HostSlot> earlier_copies_;  // of those that are copied again to be compared
+  Trace* trace_ = nullptr;
+  Landing* landing_ = nullptr;
+};
+
+}  // namespace pooch::runtime

@@ -1,0 +1,58 @@
+#include "runtime/observe/host_gaps.h"
+
+#include <algorithm>
+
+namespace pooch::runtime {
+namespace {
+
+// Within that an op follows another whatever the host does: the device starts it, and marks an event between
+// them.
+constexpr double most_own_us = 3;
+
+std::vector<double> measured_gaps(std::span<const TimedOp> ops) {
+  std::vector<double> gaps(ops.size(), 0);
+  double latest = ops.empty() ? 0 : ops.front().end_us;
+  for (std::size_t i = 1; i < ops.size(); ++i) {
+    gaps[i] = std::max(0.0, ops[i].start_us - latest);
+    latest = std::max(latest, ops[i].end_us);
+  }
+  return gaps;
+}
+
+}  // namespace
+
+double usual_interval(std::span<const std::span<const TimedOp>> iterations) {
+  std::vector<double> intervals;
+  for (const auto ops : iterations) {
+    const std::vector<double> gaps = measured_gaps(ops);
+    for (std::size_t i = 1; i < ops.size(); ++i)
+      if (gaps[i] > most_own_us && gaps[i - 1] > most_own_us && !ops[i].disturbed)
+        intervals.push_back(ops[i].start_us - ops[i - 1].start_us);
+  }
+  if (intervals.empty()) return 0;
+  const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(intervals.size() / 2);
+  std::nth_element(intervals.begin(), middle, intervals.end());
+  return *middle;
+}
+
+std::vector<double> host_gaps(std::span<const TimedOp> ops, double usual) {
+  const std::vector<double> measured = measured_gaps(ops);
+  if (std::none_of(ops.begin(), ops.end(), [](const TimedOp& op) { return op.disturbed; })) return measured;
+  std::vector<double> gaps(ops.size(), 0);
+  double host = 0, device = ops.empty() ? 0 : ops.front().end_us - ops.front().start_us;
+  const auto waited = [&](std::size_t i) { return measured[i] > most_own_us && !ops[i].disturbed; };
+  for (std::size_t i = 1; i < ops.size(); ++i) {
+    const double between = ops[i].start_us - ops[i - 1].start_us;
+    // The op before may have been launched long before it started.
+    if (waited(i))
+      host += waited(i - 1) ? between : std::max(usual, measured[i]);
+    else
+      host += std::clamp(between, 0.0, usual);
+    const double own = measured[i] > most_own_us ? 0 : measured[i];
+    gaps[i] = std::max(own, host - device);
+    device += gaps[i] + std::max(0.0, ops[i].end_us - std::max(ops[i].start_us, ops[i - 1].end_us));
+  }
+  return gaps;
+}
+
+}  // namespace pooch::runtime

@@ -1,0 +1,437 @@
+#include "runtime/observe/profiler.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/log.h"
+#include "runtime/observe/like_ops.h"
+#include "tracker/layers.h"
+#include "tracker/phase_profile.h"
+
+namespace pooch::runtime {
+
+std::string phase_id(const tracker::Phase& phase) {
+  return fmt::format("{:016x}", phase.id);
+}
+
+namespace {
+
+double median(std::vector<double>& values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+bool Profiler::describing() const {
+  const auto where = tracker_.iterations().where();
+  if (timing_ || !where) return true;
+  const auto known = known_.find(where->phase);
+  return known == known_.end() || known->second.described < most_described;
+}
+
+std::uint64_t Profiler::begin(StreamHandle stream) {
+  const std::uint64_t number = next_op_++;
+  if (const auto begun = timer_->begin(number, stream); !begun) fail(begun.error());
+  targets_.push_back({false, 0, false, true});
+  ++pending_;
+  ++under_way_;
+  return number;
+}
+
+void Profiler::end(std::uint64_t number, StreamHandle stream, const tracker::Op& op, bool disturbed) {
+  if (!timer_) return;  // all measuring has ended
+  if (const auto ended = timer_->end(number, stream); !ended) fail(ended.error());
+  --under_way_;
+  Target& target = targets_[number - (next_op_ - targets_.size())];
+  if (op.step)
+    target = {true, tracker_.steps(), disturbed, true, true};
+  else if (is_host_copy(op.description.kind))
+    target = {false, tracker_.host_copies(), disturbed, true, true};
+  else
+    target.pending = false, --pending_;  // a trial
+  if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
+  if (early_ && target.step && !running_) early_->steps.resize(target.index - early_->start + 1);
+}
+
+// No more is measured, so what is not known well enough by now gets no plan.
+void Profiler::fail(const Error& why) {
+  if (!std::exchange(failed_, true)) log::warn("ops cannot be timed: {}", why.message);
+}
+
+void Profiler::launched() {
+  for (const tracker::Iteration& iteration : tracker_.take_completed()) {
+    keep(iteration);
+    if (timer_) collect();
+  }
+  const auto where = tracker_.iterations().where();
+  if (running_ && (!where || (where->start != running_->start && where->start != tracker_.steps())))
+    running_.reset();  // lost its way: not an iteration of a phase that is known
+  if (!where)
+    decide_early();
+  else if (where->start == tracker_.steps())
+    decide(where->start);
+  if (timer_ && !timing_ && under_way_ == 0 && (drained() || passed())) {
+    end_timer();
+    fill_in();
+  }
+}
+
+// Has the device done all that was timed? Asked now and then: a timer costs as long as it lives.
+bool Profiler::passed() {
+  constexpr unsigned now_and_then = 16;
+  if (!marked_) mark();
+  if (++since_asked_ < now_and_then || marks_.empty()) return false;
+  since_asked_ = 0;
+  while (!marks_.empty()) {
+    const auto finished = device_.finished(marks_.back());
+    if (!finished || !*finished) return false;
+    (void)device_.destroy_event(marks_.back());
+    marks_.pop_back();
+  }
+  return true;
+}
+
+// Puts an event behind the timed work of every stream; none at all where one cannot have its own.
+void Profiler::mark() {
+  marked_ = true;
+  for (const StreamHandle stream : streams_)
+    if (!mark(stream)) return drop_marks();
+}
+
+bool Profiler::mark(StreamHandle stream) {
+  const auto capturing = device_.capturing(stream);
+  if (stream == StreamHandle::per_thread || !capturing || *capturing) return false;
+  const auto event = device_.create_event();
+  if (!event) return false;
+  marks_.push_back(*event);
+  return bool(device_.record(*event, stream));
+}
+
+void Profiler::drop_marks() {
+  for (const EventHandle event : marks_) (void)device_.destroy_event(event);
+  marks_.clear();
+}
+
+void Profiler::stream_destroyed(StreamHandle stream) {
+  if (std::erase(streams_, stream) > 0 && timer_) (void)mark(stream);
+}
+
+void Profiler::end_timer() {
+  times_.clear();
+  (void)timer_->stop(times_);
+  timer_.reset();
+  assign(times_);
+  log::info("{} calls have been timed", next_op_);
+  early_.reset();
+  streams_.clear();
+  drop_marks();
+}
+
+// Everything that was timed has finished, so an op without a time had nothing to do.
+void Profiler::fill_in() {
+  for (const Target& target : targets_) {
+    if (!target.pending || !target.step || target.index == 0) continue;
+    const TimedOp* const before = find({true, target.index - 1, false, false});
+    TimedOp* const sample = find(target);
+    if (sample != nullptr && before != nullptr && measured(*before))
+      *sample = {before->end_us, before->end_us, target.disturbed};
+  }
+  targets_.clear();
+  pending_ = 0;
+}
+
+bool Profiler::open_timer() {
+  if (timer_) return true;
+  auto opened = cupti::open_op_timer(device_, *choice_);
+  if (!opened) {
+    fail(opened.error());
+    return false;
+  }
+  timer_ = std::move(*opened);
+  source_ = timer_->source();
+  return true;
+}
+
+// The next step begins an iteration: is it to be timed?
+void Profiler::decide(tracker::StepIndex next) {
+  timing_ = false;
+  running_.reset();
+  if (failed_ || !choice_) return;
+  const Known& known = known_[tracker_.iterations().where()->phase];
+  if (known.timed.size() >= wanted && known.again.size() >= known.wanted_again) return;
+  if (!open_timer()) return;
+  timing_ = true;
+  marked_ = false;
+  running_ = Timed{};
+  running_->start = next;
+}
+
+// No phase is known where the program is: is the next step to be timed?
+void Profiler::decide_early() {
+  constexpr tracker::StepIndex now_and_then = 512;
+  timing_ = false;
+  if (failed_ || !choice_ || tracker_.iterations().phases() > 0 || tracker_.steps() >= most_early) return;
+  if (!open_timer()) return;
+  timing_ = true;
+  marked_ = false;
+  if (!early_) early_ = Early{tracker_.steps(), {}, {}};
+  if (tracker_.steps() % now_and_then == 0) collect();
+}
+
+// Where the buffers are, and whether they are always there.
+void Profiler::find_bases(KnownPhase& phase, tracker::StepIndex start,
+                          const std::optional<KnownPhase>& before) const {
+  const std::size_t count = phase.profile.buffers.size();
+  phase.bases.assign(count, Address{});
+  phase.fixed.assign(count, true);
+  for (std::size_t p = 0; p < phase.operands.size(); ++p) {
+    const auto operands = tracker_.log().operands(start + p);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (phase.operands[p][i] != tracker::no_buffer) phase.bases[phase.operands[p][i]] = operands[i].base;
+  }
+  for (const ProfileCopy& copy : phase.profile.copies)
+    if (copy.version) phase.fixed[phase.profile.versions[*copy.version].buffer] = false;
+  if (!before || before->bases.size() != count) return;
+  for (std::size_t b = 0; b < count; ++b)
+    if (before->bases[b] != phase.bases[b]) phase.fixed[b] = false;
+}
+
+void Profiler::keep(const tracker::Iteration& iteration) {
+  Known& known = known_[iteration.phase];
+  // What was held to be complete went on.
+  for (auto& [phase, other] : known_)
+    if (phase != iteration.phase)
+      std::erase_if(other.timed, [&](const Timed& t) { return t.start == iteration.start; });
+  std::optional<Timed> timed = timed_part(iteration);
+  const bool describes = known.described < most_described;
+  ++completed_;
+  if (describes) {
+    ++known.described;
+    KnownPhase described;
+    described.profile =
+        tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end, described.operands);
+    described.profile.id = phase_id(tracker_.iterations().phase(iteration.phase));
+    find_bases(described, iteration.start, known.structure);
+    described.revision = ++revisions_;
+    described.settled = known.described == most_described;
+    known.structure = std::move(described);
+    known.times_of.reset();
+    known.tells = completed_ > untold;
+  }
+  if (!describes && !timed) return;
+  std::vector<std::uint64_t> copies;
+  for (const tracker::LoggedCopy& copy : tracker_.log().copies())
+    if (copy.before >= iteration.start && copy.before < iteration.end) copies.push_back(copy.number);
+  if (describes) known.copies = copies;
+  // Where another phase had been expected, this one may have been timed often enough.
+  if (!timed) return;
+  if (known.timed.size() >= wanted) {
+    if (known.again.size() >= known.wanted_again) return;
+    // A stretch is of iterations that follow each other.
+    if (!known.again.empty() && known.again.back().end != timed->start) known.again.clear();
+    known.again.push_back(std::move(*timed));
+    return;
+  }
+  for (const std::uint64_t copy : copies)
+    timed->copies.push_back({copy, early_ ? early_->copies[copy] : TimedOp{}});
+  known.timed.push_back(std::move(*timed));
+}
+
+std::optional<Profiler::Timed> Profiler::timed_part(const tracker::Iteration& iteration) {
+  Timed timed;
+  if (running_ && running_->start == iteration.start) {
+    running_.reset();
+    timed.steps.resize(iteration.end - iteration.start);
+  } else if (early_ && iteration.start >= early_->start &&
+             iteration.end <= early_->start + early_->steps.size()) {
+    const auto first = early_->steps.begin() + static_cast<std::ptrdiff_t>(iteration.start - early_->start);
+    timed.steps.assign(first, first + static_cast<std::ptrdiff_t>(iteration.end - iteration.start));
+  } else {
+    return std::nullopt;
+  }
+  timed.phase = iteration.phase;
+  timed.start = iteration.start;
+  timed.end = iteration.end;
+  return timed;
+}
+
+const TimedOp* Profiler::find_step(tracker::StepIndex step) const {
+  for (const auto& [phase, known] : known_)
+    for (const std::vector<Timed>* const all : {&known.timed, &known.again})
+      for (const Timed& timed : *all)
+        if (step >= timed.start && step < timed.end) return &timed.steps[step - timed.start];
+  const bool within = early_ && step >= early_->start && step < early_->start + early_->steps.size();
+  return within ? &early_->steps[step - early_->start] : nullptr;
+}
+
+TimedOp* Profiler::find(const Target& target) {
+  if (target.step) return const_cast<TimedOp*>(find_step(target.index));
+  for (auto& [phase, known] : known_)
+    for (Timed& timed : known.timed)
+      for (auto& [number, sample] : timed.copies)
+        if (number == target.index) return &sample;
+  return early_ ? &early_->copies[target.index] : nullptr;
+}
+
+void Profiler::collect() {
+  times_.clear();
+  if (const auto collected = timer_->collect(times_); !collected) fail(collected.error());
+  assign(times_);
+}
+
+void Profiler::assign(const std::vector<cupti::OpTime>& times) {
+  for (const cupti::OpTime& time : times) {
+    if (time.op < next_op_ - targets_.size()) continue;
+    Target& target = targets_[time.op - (next_op_ - targets_.size())];
+    if (!target.pending || !target.launched) continue;
+    if (TimedOp* const sample = find(target)) *sample = {time.start_us, time.end_us, target.disturbed};
+    target.pending = false;
+    --pending_;
+  }
+  while (!targets_.empty() && !targets_.front().pending) targets_.pop_front();
+}
+
+bool Profiler::is_complete(const Timed& timed) {
+  return std::all_of(timed.steps.begin(), timed.steps.end(), measured);
+}
+
+const KnownPhase* Profiler::plannable(tracker::PhaseIndex phase) {
+  const auto found = known_.find(phase);
+  if (found == known_.end() || !found->second.tells) return nullptr;
+  Known& known = found->second;
+  if (known.times_of == wanted) return &*known.structure;
+  const auto complete = std::count_if(known.timed.begin(), known.timed.end(), is_complete);
+  if (known.times_of == complete) return &*known.structure;
+  PhaseProfile timed = profile_of(known, tracker_.iterations().phase(phase));
+  if (timed.measured == 0 && !estimate(timed)) return nullptr;
+  known.structure->profile = std::move(timed);
+  known.structure->revision = ++revisions_;
+  known.times_of = static_cast<std::uint32_t>(complete);
+  return &*known.structure;
+}
+
+void Profiler::time_again(tracker::PhaseIndex phase) {
+  Known& known = known_[phase];
+  known.again.clear();
+  known.wanted_again = wanted_for_stretch;
+}
+
+bool Profiler::timing_again(tracker::PhaseIndex phase) const {
+  const Known& known = known_.at(phase);
+  if (failed_ || !choice_) return false;
+  return known.again.size() < known.wanted_again || timer_ != nullptr;
+}
+
+std::optional<double> Profiler::stretch(tracker::PhaseIndex phase) const {
+  const std::vector<Timed>& again = known_.at(phase).again;
+  if (again.empty() || !std::all_of(again.begin(), again.end(), is_complete)) return std::nullopt;
+  std::vector<double> all;
+  for (std::size_t i = 0; i + 1 < again.size(); ++i) {
+    double busy_us = 0;
+    for (const TimedOp& op : again[i].steps) busy_us += op.end_us - op.start_us;
+    if (busy_us > 0)
+      all.push_back((again[i + 1].steps.front().start_us - again[i].steps.front().start_us) / busy_us);
+  }
+  return all.empty() ? std::nullopt : std::optional(median(all));
+}
+
+bool Profiler::estimate(PhaseProfile& phase) const {
+  std::vector<const PhaseProfile*> others;
+  for (const auto& [index, known] : known_)
+    if (known.times_of) others.push_back(&known.structure->profile);
+  if (!estimate_times(phase, others)) return false;
+  phase.graph = tracker::build_layers(phase);
+  return true;
+}
+
+void Profiler::finish() {
+  for (const tracker::Iteration& iteration : tracker_.take_completed()) keep(iteration);
+  timing_ = false;
+  failed_ = true;  // nothing is begun any more
+  if (!timer_) return;
+  collect();
+  end_timer();
+}
+
+namespace {
+
+// Of one position in several iterations.
+struct Values {
+  std::vector<double> us, gaps;
+};
+
+}  // namespace
+
+PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phase) const {
+  PhaseProfile made = known.structure->profile;
+  made.seen = phase.seen;
+  std::vector<Values> values(made.ops.size());
+  std::vector<double> wholes;
+  std::vector<std::span<const TimedOp>> iterations;
+  for (const Timed& timed : known.timed)
+    if (timed.steps.size() == made.ops.size() && is_complete(timed)) iterations.push_back(timed.steps);
+  const double usual = usual_interval(iterations);
+  for (const auto steps : iterations) {
+    // An iteration that was seen may since have become the begin of a longer one.
+    made.measured += made.measured < made.seen;
+    double first = steps.front().start_us, latest = first;
+    const std::vector<double> gaps = host_gaps(steps, usual);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const TimedOp& op = steps[i];
+      values[i].us.push_back(op.end_us - op.start_us);
+      values[i].gaps.push_back(gaps[i]);
+      first = std::min(first, op.start_us);
+      latest = std::max(latest, op.end_us);
+    }
+    wholes.push_back(latest - first);
+  }
+  made.iteration_us = median(wholes);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    ProfileOp& op = made.ops[i];
+    op.us = median(values[i].us);
+    op.gap_us = median(values[i].gaps);
+    op.outlier = std::any_of(values[i].us.begin(), values[i].us.end(),
+                             [&](double us) { return std::abs(us - op.us) > op.us / 2; });
+  }
+  // Copies are counted in their order; an iteration with other ones says nothing about them.
+  for (std::size_t i = 0; i < made.copies.size(); ++i) {
+    ProfileCopy& copy = made.copies[i];
+    std::vector<double> us, leads;
+    for (const Timed& timed : known.timed) {
+      if (timed.copies.size() != made.copies.size() || !measured(timed.copies[i].second)) continue;
+      const TimedOp& sample = timed.copies[i].second;
+      us.push_back(sample.end_us - sample.start_us);
+      const tracker::StepIndex next = timed.start + static_cast<tracker::StepIndex>(copy.before);
+      const TimedOp* const before = next > 0 ? find_step(next - 1) : nullptr;
+      if (before != nullptr && measured(*before))
+        leads.push_back(std::max(0.0, before->end_us - sample.start_us));
+    }
+    copy.us = median(us);
+    copy.lead_us = median(leads);
+  }
+  made.graph = tracker::build_layers(made);
+  return made;
+}
+
+void Profiler::fill(Profile& profile, bool estimates) const {
+  profile.timer = source_;
+  profile.iterations = tracker_.iterations().count();
+  profile.ops = tracker_.ops();
+  for (const auto& [index, known] : known_) {
+    const tracker::Phase& phase = tracker_.iterations().phase(index);
+    if (!known.structure || phase.seen == 0) continue;
+    profile.phases.push_back(estimates && known.times_of ? known.structure->profile
+                                                         : profile_of(known, phase));
+  }
+  const auto weight = [](const PhaseProfile& p) { return p.iteration_us * static_cast<double>(p.seen); };
+  std::stable_sort(profile.phases.begin(), profile.phases.end(),
+                   [&](const PhaseProfile& a, const PhaseProfile& b) { return weight(a) > weight(b); });
+}
+
+}  // namespace pooch::runtime

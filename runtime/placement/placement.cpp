@@ -1,0 +1,111 @@
+#include "runtime/placement/placement.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/bytes.h"
+#include "runtime/memory/landing.h"
+
+namespace pooch::runtime {
+
+Error Placement::refusal(std::string_view what, const std::string& why) const {
+  return {ErrorCode::out_of_memory,
+          fmt::format("{} cannot have its operands on the device: {} (cap {}, host budget {})", what, why,
+                      format_bytes(limits_.cap), format_bytes(limits_.host_budget))};
+}
+
+Status Placement::place(std::string_view what, std::span<const tracker::Operand> operands,
+                        std::vector<ChunkUse>& uses, Held& held) {
+  std::string exhausted;
+  bool in_pieces = false;  // the host has no room for all that would have to go at once
+  bool ahead = true;       // what leaves is worth waiting for
+  bool refused = false;    // the device has refused memory that it said it had
+  for (;;) {
+    // A host wait lets other threads in: what was gathered before it no longer holds.
+    const std::uint64_t gathering = ++clock_;
+    uses.clear();
+    for (const tracker::Operand& o : operands)
+      if (o.managed)
+        residency_.gather(*static_cast<Range*>(o.backing), o.offset, o.bytes, o.effect, gathering, uses);
+    for (const ChunkUse& use : uses)
+      if (use.chunk->state == ChunkState::evicting) residency_.take_back(*use.chunk);
+    if (Landing* const landing = residency_.landing(); landing != nullptr) {
+      const auto waited = landing->await_untouched(uses, Landing::Patience::some, held);
+      if (!waited && waited.error().code == ErrorCode::out_of_memory)
+        return refusal(what, waited.error().message);
+      if (!waited) return waited.error();
+      if (*waited) continue;
+    }
+    const std::uint64_t missing = Residency::missing(uses);
+    if (missing > 0)
+      if (const auto taken = departures_.take_matching(uses); !taken) return taken;
+    if (missing <= pool_.available()) {
+      const auto resident = residency_.make_resident(uses);
+      if (resident || resident.error().code != ErrorCode::out_of_memory) return resident;
+      // Whatever it was wanted for, a mapping takes some too: with less in the pool there is more for that.
+      if (!pool_.settle_for_less() && missing <= pool_.available() && std::exchange(refused, true))
+        return refusal(what, resident.error().message);
+    }
+    if (in_pieces) {
+      const auto some = residency_.make_some_resident(uses);
+      if (!some && some.error().code != ErrorCode::out_of_memory) return some.error();
+      if (!some || !*some) return refusal(what, exhausted);
+      in_pieces = false;
+      continue;
+    }
+    std::uint64_t together = 0;
+    for (const ChunkUse& use : uses) together += use.chunk->bytes;
+    if (together > pool_.limit() && ((recount_ && recount_()) || pool_.give_up_reserved())) continue;
+    if (together > pool_.limit())
+      return Error{ErrorCode::out_of_memory,
+                   fmt::format("{} needs {} at once: the smallest cap that works is {} ({} MiB); it is {}",
+                               what, format_bytes(together), format_bytes(together + pool_.outside()),
+                               (together + pool_.outside()) / MiB, format_bytes(limits_.cap))};
+    if (ahead && pool_.available() + departures_.bytes() >= missing) {
+      const auto came = place_ahead(uses, held);
+      if (!came) return came.error();
+      ahead = *came;
+      continue;  // less is missing now, even where nothing more comes
+    }
+    if (const auto room = free_memory(missing, gathering, held); !room) {
+      if (room.error().code == ErrorCode::out_of_memory && pool_.give_up_reserved()) continue;
+      if (room.error().code != ErrorCode::out_of_memory) return room;
+      exhausted = room.error().message;
+      in_pieces = true;
+    }
+  }
+}
+
+// Memory for all of it is on its way: what has come already is mapped while the host waits for more, so that
+// little is left to be done when the last of it comes. False: no more comes for now.
+Result<bool> Placement::place_ahead(const std::vector<ChunkUse>& uses, Held& held) {
+  const auto next = residency_.make_resident_ahead(uses);
+  if (!next && next.error().code == ErrorCode::out_of_memory) return false;
+  if (!next) return next.error();
+  return departures_.reclaim(*next, Departures::Wait::yes, held);
+}
+
+// What is on its way out first, then what Demand picks.
+Status Placement::free_memory(std::uint64_t bytes, std::uint64_t gathering, Held& held) {
+  if (bytes > pool_.available()) {
+    if (before_leaving_) before_leaving_();
+    const auto reclaimed = departures_.reclaim(bytes, Departures::Wait::yes, held);
+    if (!reclaimed) return reclaimed.error();
+    if (*reclaimed) return Done{};
+    ++fallbacks_;
+    asked_bytes_ += bytes - std::min(bytes, pool_.available());
+  }
+  const auto room = demand_.make_room(bytes, gathering, held);
+  if (room || room.error().code != ErrorCode::out_of_memory || !last_resort_) return room;
+  const auto again = last_resort_(held);
+  if (!again) return again.error();
+  return *again ? demand_.make_room(bytes, gathering, held) : room;
+}
+
+Status Placement::make_room(std::uint64_t bytes, Held& held) {
+  return free_memory(bytes, ++clock_, held);
+}
+
+}  // namespace pooch::runtime

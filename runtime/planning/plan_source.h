@@ -1,0 +1,116 @@
+// Where plans come from: the file of POOCH_PLAN, the cache, or a planner process that works beside the
+// program.
+//
+//   request(phase) ─▶ POOCH_PLAN names it? ─▶ in the cache? ─▶ `pooch plan` is started ─▶ poll(phase): a plan
+//                          │ ready               │ ready             │ fails, or takes too long
+//                          ▼                     ▼                   ▼
+//                       poll(phase): the plan                     one warning; the phase has no plan
+//
+// POOCH_PLAN serves its own phase under every policy; other phases get plans as without it, where the policy
+// is a planned one. Nothing here is an error for the program. The session's mutex guards it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/config.h"
+#include "core/plan.h"
+#include "core/profile.h"
+#include "runtime/planning/plan_cache.h"
+#include "runtime/processes/detached_process.h"
+
+namespace pooch::runtime {
+
+// What plans are made for.
+struct PlanTarget {
+  std::string device;             // as in the profile
+  std::uint64_t cap = 0;          // bytes of device memory that a plan may use
+  std::uint64_t host_budget = 0;  // bytes
+};
+
+class PlanSource {
+ public:
+  struct Limits {
+    unsigned seconds = 60;            // that a planner may take
+    unsigned failures = 3;            // of planners in a row, then no more are started
+    std::string library_folder = {};  // where `libpooch.so` lies; empty: it is asked
+  };
+
+  // Error: invalid_argument, POOCH_PLAN names no plan, or one for more memory than there is: the one line to
+  // end the program with.
+  static Result<std::unique_ptr<PlanSource>> open(const Config& config, PlanTarget target);
+  static Result<std::unique_ptr<PlanSource>> open(const Config& config, PlanTarget target, Limits limits);
+  ~PlanSource();
+  PlanSource(const PlanSource&) = delete;
+  PlanSource& operator=(const PlanSource&) = delete;
+
+  struct Wish {
+    std::string structure = {};  // structure_of(phase): plans for another one are of no use; empty: all are
+    Backing backing = Backing::alias;
+    std::uint64_t reserve = 0;  // bytes that the plan must leave alone beside the cap's rest
+    bool fresh = false;         // plans in the cache are outdated
+    bool provisional = false;   // the plan is none for the cache
+    bool optional = false;      // the phase has a plan: no loss if this one cannot be had
+    unsigned effort = 1;        // PlanRequest::effort
+  };
+  // A phase is known: looks for its plan. `profile` is asked only where a planner must work; then the answer
+  // is true. Never waits; further requests for the same phase do nothing.
+  bool request(const std::string& phase, const std::function<Profile()>& profile, const Wish& wish);
+  // Is POOCH_PLAN the phase's plan, whatever is wished for?
+  bool given(const std::string& phase) const { return from_file_ && from_file_->phase == phase; }
+  // The phase may be requested again. Not while a planner is at work for it.
+  void forget(const std::string& phase);
+  // The phase's plan, once, as soon as there is one. Never waits.
+  std::optional<Plan> poll(const std::string& phase);
+  // May poll(phase) still bring one?
+  bool pending(const std::string& phase) const;
+  // Waits until poll(phase) has its answer, as long as the planner may take at most.
+  void settle(const std::string& phase);
+  // At the program's end: ends planners that are still at work.
+  void abandon();
+
+ private:
+  struct Work {
+    DetachedProcess process;
+    OpenFile plan;  // that the planner writes to
+    std::chrono::steady_clock::time_point begun, until;
+  };
+  struct Entry {
+    PlanIdentity identity;
+    bool provisional = false, optional = false;
+    std::optional<Work> work;
+    std::optional<Plan> plan;
+  };
+
+  PlanSource(const Config& config, PlanTarget target, Limits limits);
+  Status read_plan_file(const std::string& path);
+  std::optional<Plan> find_cached(const PlanIdentity& identity) const;
+  Result<Work> start_planner(const PlanIdentity& identity, const Profile& profile, unsigned effort);
+  void advance(const std::string& phase, Entry& entry);
+  Result<Plan> result_of(const PlanIdentity& identity, const Work& work) const;
+  void keep(const Entry& entry, const Plan& plan);
+  void fail(const std::string& phase, const Entry& entry, const std::string& why);
+  void warn_once(const std::string& what, const std::string& text);
+
+  const Policy policy_;
+  const PlanTarget target_;
+  const Limits limits_;
+  PlanCache cache_;
+  std::string planner_;  // its path; empty: there is none
+  std::string version_;
+  std::string no_planner_;  // why there is none
+  std::vector<std::string> environment_;
+  std::optional<Plan> from_file_;
+  std::map<std::string, Entry> entries_;
+  std::set<std::string> warned_;
+  unsigned failures_ = 0;  // of planners, in a row
+};
+
+}  // namespace pooch::runtime
