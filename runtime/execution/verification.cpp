@@ -248,6 +248,11 @@ Status Verification::restored(std::uint32_t map, std::string_view function) {
   if (!done) return done.error();
   record.done = *done;
   record.function = function;
+  if (how_ != Verify::all && proven(map)) {  // there is no copy that would have to be put back in time
+    late_.push_back(std::move(record));
+    records_.erase(found);
+    return Done{};
+  }
   record.pinned = true;
   for (Chunk* chunk : record.chunks) ++chunk->pins;
   due_.push_back(map);
@@ -256,7 +261,7 @@ Status Verification::restored(std::uint32_t map, std::string_view function) {
 
 // --- comparisons
 
-Status Verification::settle(Held& held) {
+Status Verification::settle(Late late, Held& held) {
   while (!due_.empty()) {
     const std::uint32_t map = due_.front();
     Marks done;
@@ -272,22 +277,53 @@ Status Verification::settle(Held& held) {
     forget(map);
     if (!judged) return judged;
   }
+  if (const auto settled = settle_late(late, held); !settled) return settled;
   return failure_ ? Status(*failure_) : Status(Done{});
 }
 
-Status Verification::judge(std::uint32_t map, Record& record) {
+// In the order in which they were launched.
+Status Verification::settle_late(Late late, Held& held) {
+  while (!late_.empty()) {
+    const auto finished = parts_.order.finished(late_.front().done);
+    if (!finished) return finished.error();
+    if (*finished) {
+      if (!equal(late_.front())) fail(late_.front());
+      release(late_.front());
+      late_.pop_front();
+      continue;
+    }
+    if (late == Late::where_known) return Done{};
+    const auto blocked = parts_.order.host_blocked();
+    if (!blocked) return blocked.error();
+    if (*blocked) return Done{};  // to wait might have no end
+    Marks done;
+    done.add(late_.front().done);
+    if (const auto waited = await(parts_.device, parts_.order, done, held); !waited) return waited;
+  }
+  return Done{};
+}
+
+bool Verification::equal(const Record& record) {
   ++counts_.verified;
-  const bool equal = std::all_of(record.pieces.begin(), record.pieces.end(), [&](const Piece& piece) {
+  const bool same = std::all_of(record.pieces.begin(), record.pieces.end(), [&](const Piece& piece) {
     return result(piece.before) == result(piece.after);
   });
-  if (equal) {
+  if (!same) ++counts_.mismatches;
+  return same;
+}
+
+void Verification::fail(const Record& record) {
+  failure_ = Error{ErrorCode::internal,
+                   fmt::format("{}, made again by {}, is not what it was", record.name, record.function)};
+}
+
+Status Verification::judge(std::uint32_t map, Record& record) {
+  if (equal(record)) {
     if (!proven(map)) ++trust_->compared[map];
     return Done{};
   }
-  ++counts_.mismatches;
   if (record.copy.empty()) {
-    failure_ = Error{ErrorCode::internal,
-                     fmt::format("{}, made again by {}, is not what it was", record.name, record.function)};
+    fail(record);
     return Done{};
   }
   log::warn("{}, made again by {}, is not what it was; its copy is put back, and it is swapped from now on",

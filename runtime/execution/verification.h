@@ -5,6 +5,9 @@
 //      equal      --> twice: the map is proven
 //      different  --> a copy is there: it is put back, and the map is not to be dropped any more
 //                     none: failure(), for good -- nothing goes on with a doubtful value
+//   restored, a sample of a proven map --> digest; the host goes on, and hears of a difference when the
+//   device
+//                     gets there, at the latest before something leaves the device: failure()
 //
 // Maps are proven in the first two iterations of a plan that is adopted, whatever it was made of, but for
 // those that the phase's plan before was seen to make again by the same replays. Later `sample` compares one
@@ -47,7 +50,6 @@ struct MapTrust {
 
 class Verification {
  public:
-  // A comparison makes the host wait for the device, and what it would have sent ahead comes late.
   static constexpr std::uint64_t sample_interval = 8;
   static constexpr std::uint8_t proofs = 2;  // comparisons that prove a map
 
@@ -94,8 +96,10 @@ class Verification {
   // Its allocation ends.
   void forget(std::uint32_t map);
 
+  // Samples of proven maps: judged where the device is known to have got there, or awaited.
+  enum class Late : std::uint8_t { where_known, await };
   // The host waits for the comparisons that are due. May release `held`. Errors: failure(), device.
-  Status settle(Held& held);
+  Status settle(Late late, Held& held);
   // Maps of which a copy was put back since the last time.
   std::vector<std::uint32_t> take_refused() { return std::exchange(refused_, {}); }
 
@@ -128,6 +132,9 @@ class Verification {
   Status save(Record& record);
   Status put_back(Record& record);
   Status judge(std::uint32_t map, Record& record);
+  bool equal(const Record& record);
+  void fail(const Record& record);
+  Status settle_late(Late late, Held& held);
   void release(Record& record);
   std::optional<std::uint32_t> take_place();
   Digest result(std::uint32_t place) const;
@@ -147,6 +154,7 @@ class Verification {
   std::uint64_t host_bytes_ = 0, copied_bytes_ = 0;
   Records records_;                // by map, from dropping() on
   std::deque<std::uint32_t> due_;  // maps to be compared
+  std::deque<Record> late_;        // samples; their maps may be gone
   std::vector<std::uint32_t> refused_;
   std::optional<Error> failure_;
   Counts counts_;
