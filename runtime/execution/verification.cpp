@@ -26,15 +26,17 @@ bool holds_content(const Chunk& chunk) {
 
 Verification::~Verification() {
   if (results_ != nullptr) (void)parts_.device.host_free(results_);
-  if (stream_ != StreamHandle{}) (void)parts_.device.destroy_stream(stream_);
+  for (const StreamHandle stream : {stream_, results_stream_})
+    if (stream != StreamHandle{}) (void)parts_.device.destroy_stream(stream);
 }
 
 Status Verification::prepare(Held& held) {
   if (!on() || !working_ || ready_) return Done{};
-  if (stream_ == StreamHandle{}) {
-    const auto stream = parts_.device.create_stream();
-    if (!stream) return stream.error();
-    stream_ = *stream;
+  for (StreamHandle* const stream : {&stream_, &results_stream_}) {
+    if (*stream != StreamHandle{}) continue;
+    const auto made = parts_.device.create_stream();
+    if (!made) return made.error();
+    *stream = *made;
   }
   if (results_ == nullptr) {
     const auto memory = parts_.device.host_allocate(places * sizeof(Digest));
@@ -74,6 +76,11 @@ std::optional<std::uint32_t> Verification::take_place() {
   return place;
 }
 
+Address Verification::on_device(std::uint32_t place) const {
+  static_assert(places * sizeof(Digest) <= page);
+  return memory_->base + place * sizeof(Digest);
+}
+
 Digest Verification::result(std::uint32_t place) const {
   Digest digest;
   std::memcpy(&digest, results_ + place * sizeof digest, sizeof digest);
@@ -110,6 +117,7 @@ void Verification::end() {
 void Verification::release(Record& record) {
   for (const Piece& piece : record.pieces)
     for (const std::uint32_t place : {piece.before, piece.after}) free_places_.push_back(place);
+  abandoned_.add(record.done);
   for (Saved& saved : record.copy) {
     copied_bytes_ -= saved.bytes;
     parts_.host.free(std::move(saved.slot), saved.last_use);
@@ -161,26 +169,31 @@ std::vector<Verification::Piece> Verification::pieces_of(Range& range, const Ext
 }
 
 Result<Mark> Verification::digest(const Record& record, std::uint32_t Piece::*place) {
-  const StreamIndex stream = parts_.order.index(stream_);
+  const StreamIndex stream = parts_.order.index(stream_), results = parts_.order.index(results_stream_);
   for (Chunk* chunk : record.chunks)
     for (const Marks* marks : {&chunk->uses, &chunk->before})
       if (const auto ordered = parts_.order.follow(stream, *marks); !ordered) return ordered.error();
-  const Address result = memory_->base;
+  if (const auto ordered = parts_.order.follow(stream, abandoned_); !ordered) return ordered.error();
+  abandoned_.clear();
   Status done = Done{};
-  for (const Piece& piece : record.pieces) {
-    if (done) done = parts_.device.digest(piece.at, piece.bytes, result, stream_);
-    std::byte* const to = results_ + piece.*place * sizeof(Digest);
-    if (done) done = parts_.device.copy_out(to, result, sizeof(Digest), stream_);
-  }
+  for (const Piece& piece : record.pieces)
+    if (done) done = parts_.device.digest(piece.at, piece.bytes, on_device(piece.*place), stream_);
   // Where one was refused, those before it are under way all the same.
-  const Mark mark = parts_.order.launched_exactly(stream);
-  memory_->chunks.front().uses.add(mark);
+  const Mark read = parts_.order.launched_exactly(stream);
   for (Chunk* chunk : record.chunks) {
-    chunk->uses.add(mark);
-    chunk->before.add(mark);  // a writer, should the memory be taken back
+    chunk->uses.add(read);
+    chunk->before.add(read);  // a writer, should the memory be taken back
   }
+  memory_->chunks.front().uses.add(read);
+  if (const auto ordered = parts_.order.follow(results, read); !ordered) return ordered.error();
+  for (const Piece& piece : record.pieces) {
+    std::byte* const to = results_ + piece.*place * sizeof(Digest);
+    if (done) done = parts_.device.copy_out(to, on_device(piece.*place), sizeof(Digest), results_stream_);
+  }
+  const Mark copied = parts_.order.launched_exactly(results);
+  memory_->chunks.front().uses.add(copied);
   if (!done) return done.error();
-  return mark;
+  return copied;
 }
 
 // All of its chunks, or none: half a copy does not help.

@@ -13,8 +13,8 @@
 // those that the phase's plan before was seen to make again by the same replays. Later `sample` compares one
 // map in every eighth iteration, in turn, `all` every map, both by digest alone.
 //
-// Work of its own goes into one stream, so one pair of words on the device serves all digests. The session's
-// mutex guards it.
+// Digests are made in one stream of its own and leave the device in another: their copies queue up behind the
+// content that is being evicted, and nobody but the host has to wait for that. The session's mutex guards it.
 #pragma once
 
 #include <cstdint>
@@ -120,7 +120,7 @@ class Verification {
     std::vector<Piece> pieces;
     std::vector<Saved> copy;  // of every chunk, or none
     std::vector<Chunk*> chunks;
-    Mark done;            // of the digests
+    Mark done;            // of the digests' copies to the host
     bool pinned = false;  // from `restored` on
   };
   using Records = std::map<std::uint32_t, Record>;
@@ -137,17 +137,19 @@ class Verification {
   Status settle_late(Late late, Held& held);
   void release(Record& record);
   std::optional<std::uint32_t> take_place();
+  Address on_device(std::uint32_t place) const;
   Digest result(std::uint32_t place) const;
   void disable(const Error& why);
 
   const Verify how_;
   const std::uint64_t host_budget_;
   Parts parts_;
-  bool working_ = true;           // the device can do it
-  StreamHandle stream_{};         // from the first prepare() on
-  std::byte* results_ = nullptr;  // on the host, page-locked: digests by place
+  bool working_ = true;                       // the device can do it
+  StreamHandle stream_{}, results_stream_{};  // from the first prepare() on
+  std::byte* results_ = nullptr;              // on the host, page-locked: digests by place
+  Marks abandoned_;  // copies of digests that nobody wants any more: their places on the device serve again
   std::vector<std::uint32_t> free_places_;
-  Range* memory_ = nullptr;  // on the device; its chunk is pinned while `ready_`
+  Range* memory_ = nullptr;  // on the device: digests by place; its chunk is pinned while `ready_`
   bool ready_ = false;
 
   MapTrust* trust_ = nullptr;  // of the plan at hand
