@@ -164,6 +164,7 @@ void Session::Impl::fail(std::string_view where, const Error& why) {
 // Out of memory is the program's to handle: it may free something and try again. After anything else nobody
 // can tell what it does instead, with what result: it ends here.
 int Session::Impl::refuse(std::string_view where, const Error& why, const Refusal& refusal) {
+  if (failed()) return refusal.failed;  // said already; this call was on its way then
   if (why.code == ErrorCode::out_of_memory && !residency->doubt()) {
     const bool said = [&] {  // by another thread
       const Held held(mutex);

@@ -243,15 +243,20 @@ TEST(Verification, SampleComparesAProvenMapNowAndThenInTurn) {
   EXPECT_TRUE(machine.verification().failure());
 }
 
+// The iteration begins in which a proven map is compared: that map.
+std::uint32_t begin_sampling(Machine& machine) {
+  for (std::uint64_t iteration = 1; iteration < Verification::sample_interval; ++iteration) {
+    machine.begin();
+    for (std::uint32_t map = 0; map < maps; ++map) EXPECT_TRUE(machine.cycle(map));
+  }
+  machine.begin();
+  return machine.trust().turn;
+}
+
 // The host's lead over the device is worth more than to hear of a difference some ops earlier.
 TEST(Verification, TheHostGoesOnWhileAProvenMapIsSampled) {
   Machine machine(Verify::sample, 7);
-  for (std::uint64_t iteration = 1; iteration < Verification::sample_interval; ++iteration) {
-    machine.begin();
-    for (std::uint32_t map = 0; map < maps; ++map) ASSERT_TRUE(machine.cycle(map));
-  }
-  machine.begin();
-  const std::uint32_t sampled = machine.trust().turn;
+  const std::uint32_t sampled = begin_sampling(machine);
   const std::uint64_t verified = machine.verification().counts().verified;
   const std::uint64_t before = machine.host_waits();
   machine.write(sampled, 1);
@@ -274,12 +279,7 @@ TEST(Verification, TheHostGoesOnWhileAProvenMapIsSampled) {
 // Their copies queue up behind what is being evicted.
 TEST(Verification, AMapsNextUseDoesNotWaitForTheCopiesOfDigests) {
   Machine machine(Verify::sample, 8);
-  for (std::uint64_t iteration = 1; iteration < Verification::sample_interval; ++iteration) {
-    machine.begin();
-    for (std::uint32_t map = 0; map < maps; ++map) ASSERT_TRUE(machine.cycle(map));
-  }
-  machine.begin();
-  const std::uint32_t sampled = machine.trust().turn;
+  const std::uint32_t sampled = begin_sampling(machine);
   const std::uint64_t verified = machine.verification().counts().verified;
   machine.device().block(machine.results_stream());
   ASSERT_TRUE(machine.cycle(sampled));
