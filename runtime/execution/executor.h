@@ -227,7 +227,7 @@ class Executor {
   Adopted* followed();
   Status prepare_verification(const Script& script, Held& held);
   Verification::Extents extents_made(std::uint32_t map) const;
-  Status settle_comparisons(Verification::Late late, Held& held);
+  Status settle_comparisons(Held& held);
   void give_up();
   void refuse(std::uint32_t map);
   bool refused(std::uint32_t map);

@@ -95,8 +95,8 @@ Verification::Extents Executor::extents_made(std::uint32_t map) const {
   return joined;
 }
 
-Status Executor::settle_comparisons(Verification::Late late, Held& held) {
-  const Status settled = parts_.verification.settle(late, held);
+Status Executor::settle_comparisons(Held& held) {
+  const Status settled = parts_.verification.settle(held);
   const auto refused = parts_.verification.take_refused();
   if (script_ == nullptr) return settled;
   for (const std::uint32_t map : refused) refuse(map);
