@@ -16,8 +16,9 @@ Effect for_span(Effect effect, bool dense) {
   return !dense && (effect == Effect::overwrite || effect == Effect::scratch) ? Effect::write : effect;
 }
 
+// Neither is empty: each begins before the other ends where one begins inside of the other.
 bool overlap(const Access& a, Address address, std::uint64_t bytes) {
-  return raw(a.address) < raw(address) + bytes && raw(address) < raw(a.address) + a.bytes;
+  return address - a.address < a.bytes || a.address - address < bytes;
 }
 
 }  // namespace
@@ -37,12 +38,13 @@ void CallBuilder::add(Address address, const Extent& extent, Effect effect) {
     bytes = allocation->bytes;
     effect = effect == Effect::read ? Effect::read : Effect::read_write;
   }
+  if (begin + bytes <= low_ || begin >= high_) return append(begin, bytes, effect, extent.shape);
   for (Access& earlier : mutable_accesses()) {
+    if (!overlap(earlier, begin, bytes)) continue;
     if (earlier.address == begin && earlier.bytes == bytes) {
       earlier.effect = join(earlier.effect, effect);
       return;
     }
-    if (!overlap(earlier, begin, bytes)) continue;
     // The parts differ in what happens to them; the safe answer for both.
     if (changes_content(earlier.effect)) earlier.effect = Effect::read_write;
     if (changes_content(effect)) effect = Effect::read_write;
@@ -55,6 +57,48 @@ void CallBuilder::add_everything() {
   if (std::exchange(everything_, true)) return;
   for (const runtime::Extent& allocation : session_.allocations())
     append(allocation.base, allocation.bytes, Effect::read_write, {});
+}
+
+[[gnu::hot]] int CallBuilder::run(const Answers& answers, FunctionRef<int()> launch) {
+  if (captured(scope_, stream_)) {
+    const auto held = hold_captured(scope_, session_, function_, stream_, accesses(), unforeseen_);
+    if (held) return launch();
+    return held.error().code == ErrorCode::out_of_memory ? answers.out_of_memory : answers.not_made;
+  }
+  bool refused = false;
+  if (const Unwatched passes(scope_); passes) {
+    const int status = launch();
+    refused = status == answers.out_of_memory && may_be_made_again(answers.driver);
+    if (!refused) return status;
+  }
+  // What may leave the device for the call's sake can be told once calls are watched.
+  if (refused) session_.watch();
+  Call call{function_, kind_, stream_, accesses(), blocks_, trial_, traits_, mode_};
+  if (window_.rank > 0) call.window = &window_;
+  if (filter_.rank > 0) call.filter = &filter_;
+  if (keep_ && !trial_) call.keep = &*keep_;
+  call.unforeseen = unforeseen_;
+  if (session_.wants_call_sites()) call.site = call_site();
+  call.tried = tried_;
+  const runtime::Refusal refusal(answers.out_of_memory, answers.not_made);
+  const auto submit_here = [&]() -> int {
+    const SubmitGuard guard(scope_, session_, accesses());
+    return session_.submit(
+        call, [&] { return make(answers, launch); }, refusal);
+  };
+  runtime::Session* const other = other_owner(session_, accesses());
+  const int status =
+      other == nullptr ? submit_here() : submit_across(scope_, session_, *other, call, submit_here, refusal);
+  if (everything_ && status == answers.out_of_memory) explain_refusal();
+  return status;
+}
+
+[[gnu::hot]] int CallBuilder::make(const Answers& answers, FunctionRef<int()> launch) {
+  const int status = launch();
+  if (answers.driver || status != answers.out_of_memory || !may_be_made_again(/*driver=*/false))
+    return status;
+  (void)session_.relieve_device(0);
+  return launch();
 }
 
 bool CallBuilder::may_be_made_again(bool driver) const {
@@ -75,6 +119,7 @@ void CallBuilder::explain_refusal() const {
 
 // Made where it stays: a copy that follows at once would wait for each of its parts to be written.
 void CallBuilder::append(Address address, std::uint64_t bytes, Effect effect, const Shape& shape) {
+  low_ = std::min(low_, address), high_ = std::max(high_, address + bytes);
   if (spilled_.empty() && count_ < fixed_.size()) {
     ::new (&fixed_[count_++]) Access{address, bytes, effect, shape};
     return;

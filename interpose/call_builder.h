@@ -79,55 +79,24 @@ class CallBuilder {
   }
 
   // Makes the operands resident, runs `launch`, returns its status; `out_of_memory` or NotMade where that
-  // cannot be.
+  // cannot be. One body serves all libraries: there are hundreds of wrappers.
   template <class Status, class Launch>
   Status submit(Status out_of_memory, Launch&& launch) {
-    if (captured(scope_, stream_)) {
-      const auto held = hold_captured(scope_, session_, function_, stream_, accesses(), unforeseen_);
-      if (held) return static_cast<Status>(launch());
-      return held.error().code == ErrorCode::out_of_memory ? out_of_memory : NotMade<Status>::status;
-    }
-    bool refused = false;
-    if (const Unwatched passes(scope_); passes) {
-      const auto status = static_cast<Status>(launch());
-      refused = status == out_of_memory && may_be_made_again(std::is_same_v<Status, CUresult>);
-      if (!refused) return status;
-    }
-    // What may leave the device for the call's sake can be told once calls are watched.
-    if (refused) session_.watch();
-    Call call{function_, kind_, stream_, accesses(), blocks_, trial_, traits_, mode_};
-    if (window_.rank > 0) call.window = &window_;
-    if (filter_.rank > 0) call.filter = &filter_;
-    if (keep_ && !trial_) call.keep = &*keep_;
-    call.unforeseen = unforeseen_;
-    if (session_.wants_call_sites()) call.site = call_site();
-    call.tried = tried_;
-    const runtime::Refusal refusal(static_cast<int>(out_of_memory),
-                                   static_cast<int>(NotMade<Status>::status));
-    const auto submit_here = [&]() -> int {
-      const SubmitGuard guard(scope_, session_, accesses());
-      return session_.submit(
-          call, [&]() -> int { return static_cast<int>(make(out_of_memory, launch)); }, refusal);
-    };
-    runtime::Session* const other = other_owner(session_, accesses());
-    const auto status = static_cast<Status>(
-        other == nullptr ? submit_here()
-                         : submit_across(scope_, session_, *other, call, submit_here, refusal));
-    if (everything_ && status == out_of_memory) explain_refusal();
-    return status;
+    constexpr bool driver = std::is_same_v<Status, CUresult>;
+    const Answers answers{static_cast<int>(out_of_memory), static_cast<int>(NotMade<Status>::status), driver};
+    return static_cast<Status>(run(answers, [&]() -> int { return static_cast<int>(launch()); }));
   }
 
  private:
+  // Statuses of the call's library, for where it is not made, and whether that is the driver.
+  struct Answers {
+    int out_of_memory, not_made;
+    bool driver;
+  };
+  int run(const Answers& answers, FunctionRef<int()> launch);
   // The real call, within the session's submit. A library that got to the driver past our wrappers may be
   // short of memory all the same (interpose/again.h).
-  template <class Status, class Launch>
-  Status make(Status out_of_memory, Launch& launch) {
-    const auto status = static_cast<Status>(launch());
-    if (std::is_same_v<Status, CUresult> || status != out_of_memory || !may_be_made_again(/*driver=*/false))
-      return status;
-    (void)session_.relieve_device(0);
-    return static_cast<Status>(launch());
-  }
+  int make(const Answers& answers, FunctionRef<int()> launch);
   // After it was short of memory. A call of the driver's has then done nothing. A library may have done a
   // part of its own: what reads nothing that it writes comes out the same all the same. No collective: others
   // take part.
@@ -158,6 +127,8 @@ class CallBuilder {
   };
   std::size_t count_ = 0;
   std::vector<Access> spilled_;
+  // All operands so far lie between; most of a call's next ones do not.
+  Address low_{~std::uint64_t{0}}, high_{};
 };
 
 // What a call is about to copy to the device from host memory: what addresses in it point to is kept there.

@@ -27,7 +27,7 @@ constexpr unsigned most_deaths = 5;      // of processes at their work, then no 
 constexpr std::size_t largest_packet = 160 << 10;
 
 // A JSON string of what may be any bytes.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string quote = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -116,7 +116,7 @@ bool KernelReader::send(const Asked& asked) {
   const auto& [image, name, architecture] = asked.question;
   const std::string text =
       fmt::format("{{\"ticket\":{},\"name\":{},\"architecture\":{},\"file\":{},\"offset\":{}}}", asked.ticket,
-                  quoted(name), architecture, quoted(image.file), image.offset);
+                  in_quotes(name), architecture, in_quotes(image.file), image.offset);
   const OpenFile code = image.bytes != nullptr ? file_of(*image.bytes) : OpenFile();
   iovec part{const_cast<char*>(text.data()), text.size()};
   msghdr message{};
