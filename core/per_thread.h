@@ -8,7 +8,7 @@ namespace pooch {
 // stays. `Tag` tells objects of one type apart.
 template <class T, class Tag = T>
 T& per_thread() {
-  static thread_local constinit T* object = nullptr;
+  [[gnu::tls_model("initial-exec")]] static thread_local constinit T* object = nullptr;
   struct Janitor {
     ~Janitor() {
       delete object;

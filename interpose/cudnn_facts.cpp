@@ -63,17 +63,21 @@ struct TensorFacts {
   Extent extent = Extent::unknown();
 };
 
-void ask(const Scope& scope, cudnnTensorDescriptor_t tensor, TensorFacts& facts) {
+// Apart from facts_of, which is asked far more often than this.
+[[gnu::noinline]] const TensorFacts& ask(const Scope& scope, cudnnTensorDescriptor_t tensor,
+                                         TensorFacts& facts) {
   TensorText shape;
   facts.tensor = tensor;
   facts.known = shape.read(scope, tensor);
   facts.type = shape.type;
-  std::construct_at(&facts.extent, Extent::unknown());
   auto* const get = real_cudnnGetTensorSizeInBytes.get(scope);
   std::size_t bytes = 0;
-  if (get == nullptr || get(tensor, &bytes) != CUDNN_STATUS_SUCCESS) return;
-  std::construct_at(&facts.extent, bytes, facts.known && is_dense(shape, bytes));
-  if (facts.known) describe(shape.type, shape.rank, shape.dimensions, shape.strides, facts.extent);
+  const bool sized = get != nullptr && get(tensor, &bytes) == CUDNN_STATUS_SUCCESS;
+  // Made where it stays: a copy that follows at once would wait for each of its parts to be written.
+  std::construct_at(&facts.extent, sized ? bytes : 1, sized && facts.known && is_dense(shape, bytes));
+  facts.extent.known = sized;
+  if (sized && facts.known) describe(shape.type, shape.rank, shape.dimensions, shape.strides, facts.extent);
+  return facts;
 }
 
 // Operands and factors of one call share descriptors, and asking cuDNN costs more than all else that a call
@@ -89,9 +93,7 @@ const TensorFacts& facts_of(const Scope& scope, cudnnTensorDescriptor_t tensor) 
   const std::size_t known = std::min(answers.count, answers.all.size());
   for (std::size_t i = 0; i < known; ++i)
     if (answers.all[i].tensor == tensor) return answers.all[i];
-  TensorFacts& place = answers.all[answers.count++ % answers.all.size()];
-  ask(scope, tensor, place);
-  return place;
+  return ask(scope, tensor, answers.all[answers.count++ % answers.all.size()]);
 }
 
 }  // namespace

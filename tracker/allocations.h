@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/ids.h"
+#include "tracker/versions.h"
 
 namespace pooch::tracker {
 
@@ -20,14 +21,18 @@ struct Allocation {
   void* origin = nullptr;   // what it is from, if its caller says so
   bool counts = true;       // by itself; false for a part of memory that counts already
   void* backing = nullptr;  // whatever the one who moves it keeps for it
+  Versions* content = nullptr;
 };
 
 class Allocations {
  public:
   const Allocation& add(Address base, std::uint64_t bytes, bool managed, bool by_program,
                         std::uint64_t born = 0, void* origin = nullptr, bool counts = true);
-  void set_backing(Address base, void* backing) { by_address_.find(base)->second.backing = backing; }
-  // The allocation that starts at `base` is no more; empty if there is none.
+  void set_backing(Address base, void* backing) {
+    by_address_.find(base)->second.allocation.backing = backing;
+  }
+  // The allocation that starts at `base` is no more; empty if there is none. A pointer to it may be read all
+  // the same, as long as this lives, and finds another id.
   std::optional<Allocation> take(Address base);
   // The live allocation that contains `address`, or nullptr. Valid until the next add or remove.
   const Allocation* containing(Address address) const;
@@ -35,7 +40,7 @@ class Allocations {
   // In order of their addresses.
   template <class Visit>
   void each(Visit&& visit) const {
-    for (const auto& [base, allocation] : by_address_) visit(allocation);
+    for (const auto& [base, entry] : by_address_) visit(entry.allocation);
   }
 
   // How often allocations came or went: what containing() said holds for as long as this stays.
@@ -45,7 +50,11 @@ class Allocations {
   std::uint64_t need_managed_bytes() const { return need_peak_managed_; }  // the managed part of that moment
 
  private:
-  using ByAddress = std::map<Address, Allocation>;
+  struct Entry {
+    Allocation allocation;
+    Versions content;
+  };
+  using ByAddress = std::map<Address, Entry>;
   ByAddress by_address_;
   std::vector<ByAddress::node_type> spare_;  // of allocations that ended, for those to come
   std::uint64_t last_id_ = 0, changes_ = 0;

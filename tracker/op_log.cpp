@@ -1,5 +1,8 @@
 #include "tracker/op_log.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "core/hash.h"
 
 namespace pooch::tracker {
@@ -14,32 +17,34 @@ std::span<const Source> OpLog::sources(StepIndex step) const {
   return std::span(sources_).subspan(op.first_source, op.sources);
 }
 
-void OpLog::add_step(LoggedOp op, std::span<const Operand> operands, std::span<const Source> sources) {
-  op.first_operand = static_cast<std::uint32_t>(operands_.size());
-  op.operands = static_cast<std::uint32_t>(operands.size());
-  op.first_source = static_cast<std::uint32_t>(sources_.size());
-  op.sources = static_cast<std::uint32_t>(sources.size());
+void OpLog::add_step(std::uint64_t local_key, std::uint32_t stream, const Description& description,
+                     std::span<const Operand> operands, std::span<const Source> sources) {
+  const auto number = [](std::size_t size) { return static_cast<std::uint32_t>(size); };
+  ops_.push_back({local_key, stream, number(operands_.size()), number(operands.size()),
+                  number(sources_.size()), number(sources.size()), description});
   operands_.insert(operands_.end(), operands.begin(), operands.end());
   sources_.insert(sources_.end(), sources.begin(), sources.end());
-  ops_.push_back(op);
 }
 
 void OpLog::forget_before(StepIndex step) {
   while (!copies_.empty() && copies_.front().before < step) copies_.pop_front();
   while (!allocations_.empty() && allocations_.front().before < step) allocations_.pop_front();
-  for (; begin_ < step && !ops_.empty(); ++begin_) ops_.pop_front();
-  const std::uint32_t dead_operands =
-      ops_.empty() ? static_cast<std::uint32_t>(operands_.size()) : ops_.front().first_operand;
-  const std::uint32_t dead_sources =
-      ops_.empty() ? static_cast<std::uint32_t>(sources_.size()) : ops_.front().first_source;
-  if (dead_operands < operands_.size() / 2) return;
+  const std::size_t going = std::min(step, end()) - std::min(step, begin_);
+  begin_ += going, dead_ += going;
+  if (dead_ < ops_.size() / 2) return;
+  const bool all = dead_ == ops_.size();
+  const auto dead_operands = all ? static_cast<std::uint32_t>(operands_.size()) : ops_[dead_].first_operand;
+  const auto dead_sources = all ? static_cast<std::uint32_t>(sources_.size()) : ops_[dead_].first_source;
+  ops_.erase(ops_.begin(), ops_.begin() + static_cast<std::ptrdiff_t>(dead_));
   operands_.erase(operands_.begin(), operands_.begin() + dead_operands);
   sources_.erase(sources_.begin(), sources_.begin() + dead_sources);
   for (LoggedOp& op : ops_) op.first_operand -= dead_operands, op.first_source -= dead_sources;
+  dead_ = 0;
 }
 
 void OpLog::restart(StepIndex next) {
   ops_.clear();
+  dead_ = 0;
   operands_.clear();
   sources_.clear();
   copies_.clear();

@@ -4,6 +4,7 @@
 // trials of algorithms are no steps; they are noted between two steps.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -17,15 +18,18 @@
 
 namespace pooch::tracker {
 
+struct Allocation;
+
 // A region of a live allocation and what the op does to it.
 struct Operand {
   AllocationId allocation;
   Address base;  // the allocation's
   std::uint64_t offset, bytes;
   Effect effect;
-  bool managed;             // pooch moves the allocation
-  std::uint64_t born;       // the allocation's
-  void* backing = nullptr;  // the allocation's, valid while it lives
+  bool managed;                       // pooch moves the allocation
+  std::uint64_t born;                 // the allocation's
+  void* backing = nullptr;            // the allocation's, valid while it lives
+  const Allocation* owner = nullptr;  // the allocation; another by its id once that has ended
 };
 
 // A part of an operand's old content, and where it came from.
@@ -75,16 +79,17 @@ struct LoggedAllocation {
 class OpLog {
  public:
   StepIndex begin() const { return begin_; }
-  StepIndex end() const { return begin_ + ops_.size(); }
+  StepIndex end() const { return begin_ + (ops_.size() - dead_); }
   bool has(StepIndex step) const { return step >= begin() && step < end(); }
 
-  const LoggedOp& at(StepIndex step) const { return ops_[step - begin_]; }
+  const LoggedOp& at(StepIndex step) const { return ops_[dead_ + (step - begin_)]; }
   std::span<const Operand> operands(StepIndex step) const;
   std::span<const Source> sources(StepIndex step) const;
   const std::deque<LoggedCopy>& copies() const { return copies_; }
   const std::deque<LoggedAllocation>& allocations() const { return allocations_; }
 
-  void add_step(LoggedOp op, std::span<const Operand> operands, std::span<const Source> sources);
+  void add_step(std::uint64_t local_key, std::uint32_t stream, const Description& description,
+                std::span<const Operand> operands, std::span<const Source> sources);
   void add_copy(const LoggedCopy& copy) { copies_.push_back(copy); }
   void add_allocation(const LoggedAllocation& event) { allocations_.push_back(event); }
   // Everything before `step` may go.
@@ -93,9 +98,10 @@ class OpLog {
   void restart(StepIndex next);
 
  private:
-  // A ring of steps over two vectors of their parts: forgetting only moves `begin_` until half of it is dead.
+  // Steps and their parts in one vector each: forgetting only moves `begin_` until half of them are dead.
   StepIndex begin_ = 0;
-  std::deque<LoggedOp> ops_;
+  std::size_t dead_ = 0;  // steps before `begin_`
+  std::vector<LoggedOp> ops_;
   std::vector<Operand> operands_;
   std::vector<Source> sources_;
   std::deque<LoggedCopy> copies_;

@@ -24,7 +24,7 @@ class RecentOwners {
   }
 
  private:
-  static constexpr int size_bits = 9;
+  static constexpr int size_bits = 12;
   struct Entry {
     Address address{};
     std::uint64_t changes = 0;

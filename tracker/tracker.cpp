@@ -18,6 +18,11 @@ Shape result_shape(const Call& call) {
   return largest == nullptr ? Shape{} : largest->shape;
 }
 
+// Of the operand's allocation; nullptr where that has ended, as it may while the host waits inside of a call.
+Versions* content_of(const Operand& o) {
+  return o.owner->id == o.allocation ? o.owner->content : nullptr;
+}
+
 }  // namespace
 
 [[gnu::hot]] const Allocation& Tracker::allocated(Address base, std::uint64_t bytes, bool managed,
@@ -29,16 +34,14 @@ Shape result_shape(const Call& call) {
 
 [[gnu::hot]] std::optional<Allocation> Tracker::freed(Address base) {
   const auto gone = allocations_.take(base);
-  if (!gone || !watching_) return gone;
-  versions_.erase(gone->id);
-  log_.add_allocation({steps_, gone->id, gone->bytes, gone->managed, false});
+  if (gone && watching_) log_.add_allocation({steps_, gone->id, gone->bytes, gone->managed, false});
   return gone;
 }
 
 void Tracker::watch() {
   watching_ = true;
   allocations_.each(
-      [this](const Allocation& one) { versions_[one.id].write(0, one.bytes, Producer::beside(steps_)); });
+      [this](const Allocation& one) { one.content->write(0, one.bytes, Producer::beside(steps_)); });
 }
 
 std::uint32_t Tracker::ordinal(StreamHandle stream) {
@@ -62,6 +65,7 @@ void Tracker::resolve(const Call& call, Op& op) {
     operand.allocation = owner->id, operand.base = owner->base, operand.born = owner->born;
     operand.offset = offset, operand.bytes = std::min(access.bytes, owner->bytes - offset);
     operand.effect = access.effect, operand.managed = owner->managed, operand.backing = owner->backing;
+    operand.owner = owner;
     op.managed |= owner->managed;
   }
   if (op.operands.empty()) return;
@@ -83,15 +87,14 @@ void Tracker::resolve(const Call& call, Op& op) {
   if (call.window != nullptr) op.description.window = *call.window;
 }
 
-void Tracker::find_sources(Op& op) const {
+void Tracker::find_sources(Op& op) {
   for (std::uint32_t i = 0; i < op.operands.size(); ++i) {
     const Operand& o = op.operands[i];
     if (!needs_content(o.effect)) continue;
-    const auto found = versions_.find(o.allocation);
-    if (found == versions_.end()) continue;
-    found->second.each(o.offset, o.bytes, [&](std::uint64_t offset, std::uint64_t bytes, Producer producer) {
-      op.sources.push_back({i, offset, bytes, producer});
-    });
+    o.owner->content->each(o.offset, o.bytes,
+                           [&](std::uint64_t offset, std::uint64_t bytes, Producer producer) {
+                             op.sources.push_back({i, offset, bytes, producer});
+                           });
   }
 }
 
@@ -101,12 +104,14 @@ void Tracker::launched(const Op& op) {
   const Producer producer = op.step ? Producer::step(steps_) : Producer::beside(steps_);
   // Scratch first: an operand that is also written otherwise keeps its content.
   for (const Operand& o : op.operands)
-    if (!leaves_content(o.effect)) versions_[o.allocation].kill(o.offset, o.bytes);
+    if (Versions* const content = content_of(o); content != nullptr && !leaves_content(o.effect))
+      content->kill(o.offset, o.bytes);
   for (const Operand& o : op.operands)
-    if (changes_content(o.effect) && leaves_content(o.effect))
-      versions_[o.allocation].write(o.offset, o.bytes, producer);
+    if (Versions* const content = content_of(o);
+        content != nullptr && changes_content(o.effect) && leaves_content(o.effect))
+      content->write(o.offset, o.bytes, producer);
   if (op.step) {
-    log_.add_step({op.local_key, op.stream, 0, 0, 0, 0, op.description}, op.operands, op.sources);
+    log_.add_step(op.local_key, op.stream, op.description, op.operands, op.sources);
     ++steps_;
     iterations_.push(completed_);
   } else if (is_host_copy(op.description.kind)) {
@@ -115,9 +120,9 @@ void Tracker::launched(const Op& op) {
   }
 }
 
-bool Tracker::live(AllocationId id, std::uint64_t offset, std::uint64_t bytes) const {
-  const auto found = versions_.find(id);
-  return found != versions_.end() && found->second.live(offset, bytes);
+bool Tracker::live(const Operand& operand, std::uint64_t offset, std::uint64_t bytes) {
+  const Versions* const content = content_of(operand);
+  return content != nullptr && content->live(offset, bytes);
 }
 
 std::span<const Iteration> Tracker::take_completed() {

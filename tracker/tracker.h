@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "core/call.h"
@@ -14,7 +13,6 @@
 #include "tracker/iterations.h"
 #include "tracker/op_log.h"
 #include "tracker/recent_owners.h"
-#include "tracker/versions.h"
 
 namespace pooch::tracker {
 
@@ -50,8 +48,8 @@ class Tracker {
   // The op was launched: its effects hold from now on. Logged where a log is kept.
   void launched(const Op& op);
 
-  // Does any byte of the region have a meaning?
-  bool live(AllocationId id, std::uint64_t offset, std::uint64_t bytes) const;
+  // Does any byte of this region of the operand's allocation have a meaning?
+  static bool live(const Operand& operand, std::uint64_t offset, std::uint64_t bytes);
 
   std::uint64_t ops() const { return ops_; }  // launched with operands, steps or not
   StepIndex steps() const { return steps_; }
@@ -69,12 +67,11 @@ class Tracker {
 
  private:
   std::uint32_t ordinal(StreamHandle stream);
-  void find_sources(Op& op) const;
+  static void find_sources(Op& op);
 
   Allocations allocations_;
   RecentOwners owners_;  // of operands
   bool watching_ = true;
-  std::unordered_map<AllocationId, Versions> versions_;
   std::vector<StreamHandle> streams_;
   std::uint64_t ops_ = 0, host_copies_ = 0;
   StepIndex steps_ = 0;

@@ -119,22 +119,30 @@ Result<std::vector<Residency::Span>> Residency::forget_unused(FunctionRef<void(c
 // ------------------------------------------------------------------------------------------------------
 
 void Residency::gather(Range& range, std::uint64_t offset, std::uint64_t bytes, Effect effect,
-                       std::uint64_t op, std::vector<ChunkUse>& uses) {
+                       std::uint32_t operand, std::uint64_t op, std::vector<ChunkUse>& uses) {
   const std::uint64_t end = offset + bytes;
-  auto chunk = std::partition_point(range.chunks.begin(), range.chunks.end(),
-                                    [&](const Chunk& c) { return c.offset + c.bytes <= offset; });
+  auto chunk = range.chunks.begin();
+  if (offset > 0)
+    chunk = std::partition_point(range.chunks.begin(), range.chunks.end(),
+                                 [&](const Chunk& c) { return c.offset + c.bytes <= offset; });
   for (; chunk != range.chunks.end() && chunk->offset < end; ++chunk) {
     const bool whole = offset <= chunk->offset && chunk->offset + chunk->occupied <= end;
     if (chunk->gathered_by != op) {
       chunk->gathered_by = op;
       chunk->gathered_index = static_cast<std::uint32_t>(uses.size());
-      uses.push_back({&*chunk, false, false});
+      uses.push_back({&*chunk, false, false, operand});
     }
     ChunkUse& use = uses[chunk->gathered_index];
     // What an overwrite of a part leaves alone must be there afterwards.
     use.needs_content |= pooch::needs_content(effect) || !whole;
     use.changes |= changes_content(effect);
   }
+}
+
+bool Residency::settled(const std::vector<ChunkUse>& uses) {
+  return std::all_of(uses.begin(), uses.end(), [](const ChunkUse& use) {
+    return use.chunk->state == ChunkState::resident && !use.chunk->stale;
+  });
 }
 
 std::uint64_t Residency::missing(const std::vector<ChunkUse>& uses) {

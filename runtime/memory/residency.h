@@ -97,8 +97,9 @@ struct Range {
 // One chunk that an op touches.
 struct ChunkUse {
   Chunk* chunk;
-  bool needs_content;  // its old bytes must be there
-  bool changes;        // its bytes may differ afterwards
+  bool needs_content;         // its old bytes must be there
+  bool changes;               // its bytes may differ afterwards
+  std::uint32_t operand = 0;  // the first that touches it, among the op's
 };
 
 class Landing;
@@ -138,10 +139,12 @@ class Residency {
   Marks unused_marks() const;  // what to wait for before
 
   // --- uses
-  // Appends the chunks that `effect` on [offset, offset + bytes) of the range touches; `op` tells lists
-  // apart.
-  void gather(Range& range, std::uint64_t offset, std::uint64_t bytes, Effect effect, std::uint64_t op,
-              std::vector<ChunkUse>& uses);
+  // Appends the chunks that `effect` on [offset, offset + bytes) of the range, the op's operand of this
+  // number, touches; `op` tells lists apart.
+  void gather(Range& range, std::uint64_t offset, std::uint64_t bytes, Effect effect, std::uint32_t operand,
+              std::uint64_t op, std::vector<ChunkUse>& uses);
+  // Is all of it on the device, with its content, and not on its way out?
+  static bool settled(const std::vector<ChunkUse>& uses);
   // Handle bytes that the uses lack.
   static std::uint64_t missing(const std::vector<ChunkUse>& uses);
   // Gives every use its backing and starts the copies of content it needs. Error out_of_memory: the pool

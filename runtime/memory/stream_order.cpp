@@ -17,14 +17,19 @@ std::uint64_t thread_number() {
 
 }  // namespace
 
-void Marks::add(Mark mark) {
+void Marks::add_beside(Mark mark) {
   if (mark.ticket == 0) return;
-  for (Mark& m : marks_) {
+  for (Mark& m : many_.empty() ? std::span(few_.data(), count_) : std::span(many_)) {
     if (m.stream != mark.stream) continue;
     m.ticket = std::max(m.ticket, mark.ticket);
     return;
   }
-  marks_.push_back(mark);
+  if (many_.empty() && count_ < few_.size()) {
+    few_[count_++] = mark;
+    return;
+  }
+  if (many_.empty()) many_.assign(few_.begin(), few_.end()), count_ = 0;
+  many_.push_back(mark);
 }
 
 StreamOrder::~StreamOrder() {
@@ -131,8 +136,7 @@ Status StreamOrder::drain(Stream& stream) {
   return Done{};
 }
 
-Status StreamOrder::follow(StreamIndex waiter, Mark mark) {
-  if (waiter == mark.stream || mark.ticket <= at(mark.stream).done) return Done{};
+Status StreamOrder::follow_unfinished(StreamIndex waiter, Mark mark) {
   auto& following = at(waiter).following;
   const auto other = static_cast<std::size_t>(mark.stream);
   if (following.size() <= other) following.resize(other + 1);
@@ -142,12 +146,6 @@ Status StreamOrder::follow(StreamIndex waiter, Mark mark) {
   if (*event == EventHandle::none) return Done{};
   if (const auto waited = device_.wait(at(waiter).handle, *event); !waited) return waited.error();
   following[other] = mark.ticket;
-  return Done{};
-}
-
-Status StreamOrder::follow(StreamIndex waiter, const Marks& marks) {
-  for (const Mark& m : marks)
-    if (const auto status = follow(waiter, m); !status) return status.error();
   return Done{};
 }
 

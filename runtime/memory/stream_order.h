@@ -9,9 +9,12 @@
 // mutex, because they are recycled only once `note_finished` or `finished` has seen them.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -32,17 +35,30 @@ struct Mark {
 // Several points, at most one per stream: the latest.
 class Marks {
  public:
-  void add(Mark mark);
-  void add(const Marks& others) {
-    for (const Mark& m : others.marks_) add(m);
+  void add(Mark mark) {
+    if (count_ > 0 && few_[0].stream == mark.stream)
+      few_[0].ticket = std::max(few_[0].ticket, mark.ticket);
+    else
+      add_beside(mark);
   }
-  void clear() { marks_.clear(); }
-  bool empty() const { return marks_.empty(); }
-  auto begin() const { return marks_.begin(); }
-  auto end() const { return marks_.end(); }
+  void add(const Marks& others) {
+    for (const Mark& m : others) add(m);
+  }
+  void clear() { count_ = 0, many_.clear(); }
+  bool empty() const { return count_ == 0 && many_.empty(); }
+  const Mark* begin() const { return all().data(); }
+  const Mark* end() const { return all().data() + all().size(); }
 
  private:
-  std::vector<Mark> marks_;
+  void add_beside(Mark mark);
+  std::span<const Mark> all() const {
+    return many_.empty() ? std::span(few_.data(), count_) : std::span<const Mark>(many_);
+  }
+
+  // Nearly all work is in one stream, and copies are in another.
+  std::array<Mark, 2> few_{};
+  std::uint32_t count_ = 0;  // of few_ that are in use; none once there are more, which are all in many_
+  std::vector<Mark> many_;
 };
 
 class StreamOrder {
@@ -67,8 +83,15 @@ class StreamOrder {
   void settle();
 
   // Later work of `waiter` follows `mark` on the device. Free where that is known to hold already.
-  Status follow(StreamIndex waiter, Mark mark);
-  Status follow(StreamIndex waiter, const Marks& marks);
+  Status follow(StreamIndex waiter, Mark mark) {
+    if (waiter == mark.stream || mark.ticket <= at(mark.stream).done) return Done{};
+    return follow_unfinished(waiter, mark);
+  }
+  Status follow(StreamIndex waiter, const Marks& marks) {
+    for (const Mark& m : marks)
+      if (const auto status = follow(waiter, m); !status) return status;
+    return Done{};
+  }
   // ... follows all that was launched until now, in every stream.
   Status follow_all(StreamIndex waiter);
   // Has the device got beyond the point? Asks the driver only where it is not known.
@@ -114,6 +137,7 @@ class StreamOrder {
   const Stream& at(StreamIndex i) const { return streams_[static_cast<std::uint32_t>(i)]; }
   std::pair<StreamHandle, std::uint64_t> key(StreamHandle stream) const;
   Mark launched(StreamIndex stream, bool exact);
+  Status follow_unfinished(StreamIndex waiter, Mark mark);
   bool can_record(const Stream& stream) const;
   Result<EventHandle> record(Stream& stream);
   void try_to_record(Stream& stream);

@@ -26,9 +26,10 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
     // A host wait lets other threads in: what was gathered before it no longer holds.
     const std::uint64_t gathering = ++clock_;
     uses.clear();
-    for (const tracker::Operand& o : operands)
-      if (o.managed)
-        residency_.gather(*static_cast<Range*>(o.backing), o.offset, o.bytes, o.effect, gathering, uses);
+    for (std::uint32_t i = 0; i < operands.size(); ++i)
+      if (const tracker::Operand& o = operands[i]; o.managed)
+        residency_.gather(*static_cast<Range*>(o.backing), o.offset, o.bytes, o.effect, i, gathering, uses);
+    if (Residency::settled(uses)) return Done{};
     for (const ChunkUse& use : uses)
       if (use.chunk->state == ChunkState::evicting) residency_.take_back(*use.chunk);
     if (Landing* const landing = residency_.landing(); landing != nullptr) {

@@ -220,7 +220,9 @@ void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
     return;
   }
   for (const ChunkUse& use : w.uses)
-    if (use.changes) use.chunk->live = tracker.live(use.chunk->owner, use.chunk->offset, use.chunk->occupied);
+    if (use.changes)
+      use.chunk->live =
+          tracker::Tracker::live(w.op.operands[use.operand], use.chunk->offset, use.chunk->occupied);
 }
 
 // Everything that has to come before the launch. Error: the call must not be made.

@@ -5,20 +5,23 @@
 
 Driver and cuDNN return at once, so what differs with the preload is pooch: the context's look-up, the questions to the
 descriptors, the session. Runs with and without it alternate; the medians over all batches are compared. Exits with 1
-where more than LIMIT_NS is added by the quickest run: other work on the machine makes a run slower, never quicker.
+where more than LIMIT_NS is added by the quickest run: other work on the machine makes a run slower, never quicker, so
+that more runs are made while even the quickest is above the limit.
 """
 
 import json
+import math
 import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 LIBPOOCH, FAKE_CUDA, FAKE_CUDNN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:5])
 LIMIT = float(sys.argv[5]) if len(sys.argv) > 5 else None
-ROUNDS, BATCHES, CALLS, OPERANDS = 5, 200, 1000, 8
+ROUNDS, MOST_ROUNDS, BATCHES, CALLS, OPERANDS = 5, 30, 200, 1000, 8
 
 
 def batches(preload):
@@ -43,13 +46,19 @@ def batches(preload):
 
 def main():
     plain, hooked = [], []
-    for _ in range(ROUNDS):
+    least = math.inf
+    for round_ in range(MOST_ROUNDS):
+        if round_ >= ROUNDS:
+            if LIMIT is None or least <= LIMIT:
+                break
+            time.sleep(0.5)  # what disturbs may pass
         plain.append(batches(preload=False))
         hooked.append(batches(preload=True))
+        least = min(map(statistics.median, hooked)) - min(map(statistics.median, plain))
     usual = [statistics.median(sum(runs, [])) for runs in (hooked, plain)]
     print(f"wrapper: {OPERANDS} operands, nothing to evict: {usual[0] - usual[1]:.0f} ns added per call (median of "
-          f"{ROUNDS * BATCHES} batches of {CALLS} calls: {usual[0]:.0f} ns with pooch, {usual[1]:.0f} ns without)")
-    least = min(map(statistics.median, hooked)) - min(map(statistics.median, plain))
+          f"{len(hooked) * BATCHES} batches of {CALLS} calls: {usual[0]:.0f} ns with pooch, {usual[1]:.0f} ns without; "
+          f"{least:.0f} ns in the quickest runs)")
     if LIMIT is not None and least > LIMIT:
         sys.exit(f"{least:.0f} ns are more than {LIMIT:.0f} ns")
 

@@ -74,10 +74,10 @@ TEST(Tracker, CutsAnAccessAtTheEndOfItsAllocationAndLeavesOutStrangers) {
   EXPECT_EQ(op.operands[0].allocation, id);
   EXPECT_EQ(op.operands[0].offset, 40u);
   EXPECT_EQ(op.operands[0].bytes, 60u);
-  EXPECT_FALSE(tracker.live(id, 0, 100)) << "nothing was launched yet";
+  EXPECT_FALSE(Tracker::live(op.operands[0], 0, 100)) << "nothing was launched yet";
   tracker.launched(op);
-  EXPECT_TRUE(tracker.live(id, 0, 100));
-  EXPECT_FALSE(tracker.live(id, 0, 40));
+  EXPECT_TRUE(Tracker::live(op.operands[0], 0, 100));
+  EXPECT_FALSE(Tracker::live(op.operands[0], 0, 40));
 }
 
 TEST(Tracker, AnAddressBelongsToWhatIsAllocatedThereNow) {
@@ -104,17 +104,36 @@ TEST(Tracker, AnAddressBelongsToWhatIsAllocatedThereNow) {
 
 TEST(Tracker, ScratchHasNoMeaningAfterwards) {
   Tracker tracker;
-  const auto id = tracker.allocated(Address{1000}, 100, true, true).id;
-  const auto run = [&](Effect effect) {
+  tracker.allocated(Address{1000}, 100, true, true);
+  const auto lives_after = [&](Effect effect) {
     const Access access{Address{1000}, 100, effect};
     Op op;
     tracker.resolve({"f", OpKind::elementwise, StreamHandle::legacy, {&access, 1}}, op);
     tracker.launched(op);
+    return Tracker::live(op.operands[0], 0, 100);
   };
-  run(Effect::overwrite);
-  EXPECT_TRUE(tracker.live(id, 0, 100));
-  run(Effect::scratch);
-  EXPECT_FALSE(tracker.live(id, 0, 100));
+  EXPECT_TRUE(lives_after(Effect::overwrite));
+  EXPECT_FALSE(lives_after(Effect::scratch));
+}
+
+// The host may wait inside of a call while another thread frees.
+TEST(Tracker, WhatWasWrittenToMemoryThatHasEndedIsNobodys) {
+  Tracker tracker;
+  const Access access{Address{1000}, 100, Effect::overwrite};
+  const auto resolved = [&] {
+    tracker.allocated(Address{1000}, 100, true, true);
+    Op op;
+    tracker.resolve({"f", OpKind::elementwise, StreamHandle::legacy, {&access, 1}}, op);
+    return op;
+  };
+  const Op late = resolved();
+  tracker.freed(Address{1000});
+  tracker.launched(late);
+  EXPECT_FALSE(Tracker::live(late.operands[0], 0, 100));
+  const Op next = resolved();
+  tracker.launched(late);
+  EXPECT_FALSE(Tracker::live(next.operands[0], 0, 100)) << "the next allocation at the address is another";
+  EXPECT_FALSE(Tracker::live(late.operands[0], 0, 100));
 }
 
 }  // namespace
