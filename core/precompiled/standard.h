@@ -1,6 +1,5 @@
 // The standard headers that many files need, compiled once per library. No file may rely on it: `./dev lint`
 // compiles without it.
-#pragma once
 
 #include <algorithm>
 #include <array>

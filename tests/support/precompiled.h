@@ -1,5 +1,4 @@
 // As core/precompiled/standard.h, for programs of GoogleTest.
-#pragma once
 
 #include "core/precompiled/standard.h"
 
