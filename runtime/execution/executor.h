@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +23,7 @@
 #include "core/replay.h"
 #include "runtime/execution/alias.h"
 #include "runtime/execution/feedback.h"
+#include "runtime/execution/iteration.h"
 #include "runtime/execution/prefetch_waits.h"
 #include "runtime/execution/script.h"
 #include "runtime/execution/verification.h"
@@ -73,9 +73,9 @@ class Executor {
   };
   explicit Executor(const Parts& parts)
       : parts_(parts),
+        alias_(parts.device, parts.order, parts.pool, parts.residency, parts.departures),
         clock_(parts.device),
-        waits_(parts.device),
-        alias_(parts.device, parts.order, parts.pool, parts.residency, parts.departures) {}
+        waits_(parts.device) {}
   // What is done is shown in the timeline from now on; nullptr: in none.
   void show_in(Trace* trace) { trace_ = trace; }
 
@@ -110,7 +110,7 @@ class Executor {
   // has dropped what it needs: before() has to be asked again.
   bool overtaken(const Readied& readied) const;
   // Will the plan replay the op at this position?
-  bool wants_copy(std::int32_t position) const { return script_ != nullptr && script_->keeps(position); }
+  bool wants_copy(std::int32_t position) const { return now_ != nullptr && now_->script.keeps(position); }
   void keep(std::int32_t position, const Call& call, const tracker::Op& op, std::unique_ptr<Replay> replay);
   // The op at this position was launched. Error: something stays on the device that should have left; nothing
   // else is wrong.
@@ -134,29 +134,12 @@ class Executor {
   std::optional<PlanPace> pace();
 
   ExecutorCounts counts() const {
-    ExecutorCounts counts = counts_;
-    if (script_ != nullptr) counts.unplanned = parts_.placement.fallbacks() - fallbacks_before_;
+    ExecutorCounts counts = tally_.counts;
+    if (now_ != nullptr) counts.unplanned = parts_.placement.fallbacks() - tally_.fallbacks_before;
     return counts;
   }
 
  private:
-  // A map of the script in this iteration.
-  struct Bound {
-    Range* range = nullptr;
-    AllocationId allocation{};
-    bool dropped = false;
-    bool remade = false;  // was dropped, and is back
-  };
-  // A call of this iteration that will be replayed.
-  struct Kept {
-    std::unique_ptr<Replay> replay;
-    std::vector<tracker::Operand> operands;
-    std::vector<Address> accesses;          // of the call
-    std::vector<std::uint32_t> operand_of;  // by access: index of the operand, or none
-    StreamHandle stream{};
-    std::string_view function;
-  };
-
   struct Shortage {
     int iterations = 0;  // the latest ones in a row that Demand was asked in
     bool told = false;
@@ -182,7 +165,6 @@ class Executor {
   Status admit(std::int32_t position, std::span<const tracker::Operand> operands, Held& held);
   Status fetch_aliased(std::uint32_t map, std::int32_t position, Held& held);
   void enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream);
-  void bind(std::int32_t position, std::span<const tracker::Operand> operands);
   Status leave(Held& held);
   void finish();
   void stop_following();
@@ -192,24 +174,19 @@ class Executor {
   Status evict(std::uint32_t map);
   Status drop(std::uint32_t map);
   bool can_be_made_again(const ScriptMap& map);
-  bool awaits_fetch(std::span<const tracker::Operand> operands) const;
   // Waits for memory only for what `awaited` names.
   Status fetch_pending(std::span<const tracker::Operand> awaited, Held& held);
-  std::uint64_t gather_missing(const Bound& bound);
-  Status fetch(const std::vector<ChunkUse>& uses, std::uint32_t map);
-  bool touches_dropped(std::span<const tracker::Operand> operands) const;
-  bool feeds_dropped(AllocationId allocation) const;
+  std::uint64_t gather_missing(const Iteration::Bound& bound);
+  Status fetch(const Iteration& of, const std::vector<ChunkUse>& uses, std::uint32_t map);
 
   // executor_replay.cpp
-  bool serves_dropped(const ScriptReplay& replay) const;
-  bool restored_again_later(std::uint32_t index, std::uint32_t map) const;
   bool is_spared(const ReplayPlace& place);
   Result<Range*> memory_for(const ReplayPlace& place);
   Status replay(std::uint32_t index, StreamHandle stream, Held& held);
   Result<Range*> slot_memory(std::uint32_t slot);
   Status end_slots(const ScriptReplay& replay);
-  Status end_stand_ins();
-  Status end_all_slots();
+  Status end_stand_ins(Iteration& of);
+  Status end_all_slots(Iteration& of);
   Result<Range*> open_slot(std::uint64_t bytes);
   Status close_slot(Range& range);
   Status settle_restored(std::uint32_t index);
@@ -226,7 +203,6 @@ class Executor {
   void begin_trust(tracker::PhaseIndex phase, Adopted& adopted);
   Adopted* followed();
   Status prepare_verification(const Script& script, Held& held);
-  Verification::Extents extents_made(std::uint32_t map) const;
   Status settle_comparisons(Held& held);
   void give_up();
   void refuse(std::uint32_t map);
@@ -235,43 +211,41 @@ class Executor {
   bool makes_early_of_refused(std::uint32_t index);
   void fetch_refused(const ScriptReplay& step);
 
+  // What is known of plans, by phase.
+  struct Book {
+    std::map<tracker::PhaseIndex, Adopted> scripts;
+    std::vector<std::unique_ptr<const Script>> replaced;             // an iteration may still be of one
+    std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused;  // buffers that are not to be dropped
+  };
+  struct Tally {
+    ExecutorCounts counts;
+    std::uint64_t peak = 0;              // bytes, in iterations that followed a plan
+    std::uint64_t fallbacks_before = 0;  // placement's, without those of such iterations
+    std::uint64_t asked_before = 0;      // bytes, when this iteration began
+  };
+  // Reused storage.
+  struct Scratch {
+    std::vector<ChunkUse> uses;
+    std::vector<tracker::Operand> moved;
+    std::vector<Address> addresses;
+  };
+
   Parts parts_;
+  Book book_;
+  std::shared_ptr<Iteration> now_;  // that follows a plan; nullptr: none
+  // One thread at a time acts for a plan, host waits included. None waits for another thread of the program
+  // meanwhile: see Departures::reclaim.
+  Turn turn_;
+  std::uint64_t changes_ = 0;  // plans begun or left, layouts made
+  AliasMode alias_;
+  Range* small_slots_ = nullptr;  // memory for small slots; stays
   IterationClock clock_;
   PrefetchWaits waits_;
   std::optional<tracker::PhaseIndex> watched_;  // whose iteration `waits_` has
-  std::uint64_t planned_peak_ = 0;              // bytes
-  std::map<tracker::PhaseIndex, Adopted> scripts_;
-  std::vector<std::unique_ptr<const Script>> replaced_;  // a thread in a host wait may still read them
-  std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused_buffers_;  // not to be dropped
-  AliasMode alias_;
-
-  // Of the iteration that follows a plan.
-  const Script* script_ = nullptr;
-  tracker::StepIndex start_ = 0;
-  std::int32_t position_ = 0;    // whose actions `next_action_` counts
-  std::size_t next_action_ = 0;  // of those before it
-  bool from_the_start_ = false;  // the plan was followed since the first op
-  std::uint32_t next_replay_ = 0;
-  std::size_t dropped_ = 0;  // maps
-  std::vector<Bound> maps_;
-  std::map<std::int32_t, Kept> kept_;          // by position
-  std::deque<std::uint32_t> pending_;          // maps whose prefetch waits for memory, in the plan's order
-  std::vector<Range*> slot_ranges_;            // by slot, where it exists now
-  Range* small_slots_ = nullptr;               // memory for small slots; stays
-  std::map<std::uint32_t, Range*> stand_ins_;  // by spared map, as long as the replays before one op run
-
-  std::vector<ChunkUse> uses_;  // reused storage
-  std::vector<tracker::Operand> moved_;
-  std::vector<Address> addresses_;
-  std::uint64_t changes_ = 0;  // plans begun or left, layouts made
-  // One thread at a time acts for a plan, host waits included: what it is in the middle of is in the members
-  // above. None waits for another thread of the program meanwhile: see Departures::reclaim.
-  Turn turn_;
+  Tally tally_;
   Trace* trace_ = nullptr;
   nvtx::Iterations nvtx_iterations_;
-  ExecutorCounts counts_;
-  std::uint64_t fallbacks_before_ = 0;  // placement's, without those of iterations that followed a plan
-  std::uint64_t asked_before_ = 0;      // bytes, when this iteration began
+  Scratch scratch_;
 };
 
 }  // namespace pooch::runtime

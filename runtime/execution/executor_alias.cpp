@@ -41,13 +41,13 @@ Status Executor::settle_mappings(const Script* wanted, Held& held) {
   if (wanted != nullptr && alias_.serves(*wanted)) return Done{};
   if (const auto apart = dismantle(held); !apart) return apart;
   if (wanted == nullptr) return Done{};
-  for (const auto& [phase, adopted] : scripts_)
+  for (const auto& [phase, adopted] : book_.scripts)
     if (adopted.script.get() == wanted && adopted.alias && adopted.known.settled) return build_alias(held);
   return Done{};
 }
 
 bool Executor::may_alias() const {
-  return alias_.built() || (counts_.aliased < most_attempts && parts_.residency.landing() == nullptr);
+  return alias_.built() || (tally_.counts.aliased < most_attempts && parts_.residency.landing() == nullptr);
 }
 
 Status Executor::build_alias(Held& held) {
@@ -57,30 +57,30 @@ Status Executor::build_alias(Held& held) {
   if (parts_.tracker.steps() != steps) return Done{};
   std::vector<AliasPhase> phases;
   Status opened = Done{};
-  for (auto& [phase, adopted] : scripts_) {
+  for (auto& [phase, adopted] : book_.scripts) {
     if (!adopted.alias || !opened) continue;
     opened = open_slots(adopted);
     phases.push_back(alias_phase(adopted));
   }
-  ++counts_.aliased;
+  ++tally_.counts.aliased;
   const auto built = opened ? alias_.build(std::move(phases), held) : opened;
   if (!built)
     if (const auto closed = close_slots(); !closed) return closed;
   if (built) {
     ++changes_;
-    for (const auto& [phase, adopted] : scripts_) clock_.forget(phase);
+    for (const auto& [phase, adopted] : book_.scripts) clock_.forget(phase);
     log::info("alias mode: {} chunks in {} pieces of memory", alias_.chunks(), alias_.frames());
     return Done{};
   }
   log::info("no alias mode: {}", built.error().message);
   const std::uint64_t shortfall = opened ? alias_.shortfall() : 0;
-  for (auto& [phase, adopted] : scripts_) adopted.alias = false, adopted.shortfall = shortfall;
+  for (auto& [phase, adopted] : book_.scripts) adopted.alias = false, adopted.shortfall = shortfall;
   return parts_.residency.doubt() ? built : Status(Done{});
 }
 
 std::uint64_t Executor::take_shortfall(tracker::PhaseIndex phase) {
-  const auto found = scripts_.find(phase);
-  if (found == scripts_.end() || found->second.shortfall == 0) return 0;
+  const auto found = book_.scripts.find(phase);
+  if (found == book_.scripts.end() || found->second.shortfall == 0) return 0;
   return std::exchange(found->second.shortfall, 0) + slack;
 }
 
@@ -98,10 +98,11 @@ Status Executor::open_slots(Adopted& adopted) {
 
 // One that a replay is at work with goes when that ends.
 Status Executor::close_slots() {
-  for (auto& [phase, adopted] : scripts_) {
+  for (auto& [phase, adopted] : book_.scripts) {
     for (std::size_t s = 0; s < adopted.slots.size(); ++s) {
       Range* const range = adopted.slots[s];
-      const bool at_work = script_ == adopted.script.get() && slot_ranges_[s] == range;
+      const bool at_work =
+          now_ != nullptr && &now_->script == adopted.script.get() && now_->slots[s] == range;
       if (range == nullptr || at_work) continue;
       if (const auto closed = close_slot(*range); !closed) return closed;
     }
@@ -131,16 +132,18 @@ AliasPhase Executor::alias_phase(const Adopted& adopted) {
 
 // The layout has a place for each of the operands now, or there is no layout any more.
 Status Executor::admit(std::int32_t position, std::span<const tracker::Operand> operands, Held& held) {
-  if (!alias_.built() || alias_.admit(script_, position, operands)) return Done{};
+  if (!alias_.built() || alias_.admit(now_ == nullptr ? nullptr : &now_->script, position, operands))
+    return Done{};
   log::info("alias mode ends at op {}", position);
   return dismantle(held);
 }
 
 Status Executor::fetch_aliased(std::uint32_t map, std::int32_t position, Held& held) {
-  if (!alias_.built() || maps_[map].range == nullptr) return Done{};
-  for (Chunk& chunk : maps_[map].range->chunks) {
+  const std::shared_ptr<Iteration> mine = now_;
+  if (!alias_.built() || mine->maps[map].range == nullptr) return Done{};
+  for (Chunk& chunk : mine->maps[map].range->chunks) {
     if (chunk.frames.empty() || !chunk.stale) continue;
-    const auto fetched = alias_.fetch(script_, position, chunk);
+    const auto fetched = alias_.fetch(&mine->script, position, chunk);
     if (!fetched) return fetched.error();
     if (!*fetched) {
       log::info("alias mode ends at the fetch ahead of op {}", position);

@@ -12,7 +12,7 @@ bool Executor::learn(tracker::PhaseIndex phase) {
   auto waits = waits_.collect();
   if (!waits) return false;
   watched_.reset();
-  Adopted& adopted = scripts_.at(phase);
+  Adopted& adopted = book_.scripts.at(phase);
   if (!adopted.feedback.note(std::move(*waits))) return false;
   auto next = adopted.feedback.next(*adopted.script, clock_.median_ms(phase));
   if (!next) return false;
@@ -27,9 +27,9 @@ bool Executor::learn(tracker::PhaseIndex phase) {
   else
     log::info("phase {}: {} prefetches start earlier; up to {:.0f} us were waited for one", id, next->moved,
               next->longest_us);
-  counts_.moved_prefetches += next->moved;
-  counts_.undone_moves += next->moved == 0;
-  replaced_.push_back(std::exchange(adopted.script, std::make_unique<const Script>(std::move(*script))));
+  tally_.counts.moved_prefetches += next->moved;
+  tally_.counts.undone_moves += next->moved == 0;
+  book_.replaced.push_back(std::exchange(adopted.script, std::make_unique<const Script>(std::move(*script))));
   clock_.forget(phase);
   return true;
 }
@@ -38,14 +38,14 @@ bool Executor::learn(tracker::PhaseIndex phase) {
 // What a plan takes is known to a page or so: little that is missing is no reason for another.
 void Executor::note_shortage() {
   Adopted& adopted = *followed();
-  const bool asked = parts_.placement.asked_bytes() - asked_before_ > parts_.pool.cap() / 1024;
+  const bool asked = parts_.placement.asked_bytes() - tally_.asked_before > parts_.pool.cap() / 1024;
   adopted.shortage.iterations = asked && !proving(adopted) ? adopted.shortage.iterations + 1 : 0;
 }
 
 std::optional<double> Executor::take_shortage(tracker::PhaseIndex phase) {
   constexpr int in_a_row = 3;
-  const auto found = scripts_.find(phase);
-  if (found == scripts_.end()) return std::nullopt;
+  const auto found = book_.scripts.find(phase);
+  if (found == book_.scripts.end()) return std::nullopt;
   Shortage& shortage = found->second.shortage;
   if (shortage.told || shortage.iterations < in_a_row) return std::nullopt;
   const auto takes_ms = clock_.median_ms(phase);
@@ -55,8 +55,8 @@ std::optional<double> Executor::take_shortage(tracker::PhaseIndex phase) {
 
 std::optional<double> Executor::steady_ms(tracker::PhaseIndex phase) {
   constexpr std::size_t enough = 5;
-  const auto found = scripts_.find(phase);
-  if (found == scripts_.end()) return std::nullopt;
+  const auto found = book_.scripts.find(phase);
+  if (found == book_.scripts.end()) return std::nullopt;
   const Adopted& adopted = found->second;
   if (adopted.alias ? !alias_.built() : !adopted.feedback.ended()) return std::nullopt;
   return clock_.median_ms(phase, enough);
@@ -71,7 +71,7 @@ bool Executor::proving(const Adopted& adopted) {
 // like others; in alias mode prefetches belong to the layout.
 void Executor::begin_watch(tracker::PhaseIndex phase, Adopted& adopted, StreamHandle stream) {
   if (watched_ || adopted.alias || adopted.feedback.ended() || proving(adopted)) return;
-  waits_.watch(maps_.size(), stream);
+  waits_.watch(now_->maps.size(), stream);
   if (waits_.watching()) watched_ = phase;
 }
 
@@ -83,9 +83,9 @@ void Executor::give_up_watch() {
 // Work that reads these is next in `stream`.
 void Executor::note_needed(std::span<const tracker::Operand> operands, StreamHandle stream) {
   if (!waits_.watching()) return;
-  for (std::uint32_t map = 0; map < maps_.size(); ++map) {
+  for (std::uint32_t map = 0; map < now_->maps.size(); ++map) {
     if (!waits_.awaited(map)) continue;
-    const auto is_it = [&](const tracker::Operand& o) { return o.allocation == maps_[map].allocation; };
+    const auto is_it = [&](const tracker::Operand& o) { return o.allocation == now_->maps[map].allocation; };
     if (std::any_of(operands.begin(), operands.end(), is_it)) waits_.needed(map, stream);
   }
 }

@@ -42,10 +42,10 @@ void Executor::begin_trust(tracker::PhaseIndex phase, Adopted& adopted) {
   trust.compared.assign(script.maps().size(), 0);
   for (const ScriptMap& map : script.maps()) {
     trust.dropped.push_back(!map.chain.empty());
-    trust.refused.push_back(refused_buffers_[phase].contains(map.buffer));
+    trust.refused.push_back(book_.refused[phase].contains(map.buffer));
   }
-  const auto before = scripts_.find(phase);
-  if (before == scripts_.end()) return;
+  const auto before = book_.scripts.find(phase);
+  if (before == book_.scripts.end()) return;
   const Script& earlier = *before->second.script;
   for (std::size_t old = 0; old < earlier.maps().size(); ++old) {
     const auto same = std::find_if(script.maps().begin(), script.maps().end(), [&](const ScriptMap& map) {
@@ -59,8 +59,8 @@ void Executor::begin_trust(tracker::PhaseIndex phase, Adopted& adopted) {
 }
 
 Executor::Adopted* Executor::followed() {
-  for (auto& [phase, adopted] : scripts_)
-    if (adopted.script.get() == script_) return &adopted;
+  for (auto& [phase, adopted] : book_.scripts)
+    if (now_ != nullptr && adopted.script.get() == &now_->script) return &adopted;
   return nullptr;
 }
 
@@ -69,36 +69,10 @@ Status Executor::prepare_verification(const Script& script, Held& held) {
   return parts_.verification.prepare(held);
 }
 
-// The parts of the map that its replays write, joined, as far as they are known.
-Verification::Extents Executor::extents_made(std::uint32_t map) const {
-  Verification::Extents all, joined;
-  for (const std::uint32_t index : script_->maps()[map].chain) {
-    const ScriptReplay& step = script_->replays()[index];
-    const auto kept = kept_.find(step.position);
-    if (kept == kept_.end()) continue;
-    for (std::size_t o = 0; o < kept->second.operands.size(); ++o) {
-      const tracker::Operand& operand = kept->second.operands[o];
-      if (step.operands[o].kind == ReplayPlace::Kind::original &&
-          operand.allocation == maps_[map].allocation && changes_content(operand.effect))
-        all.emplace_back(operand.offset, operand.bytes);
-    }
-  }
-  std::sort(all.begin(), all.end());
-  for (const auto& [offset, bytes] : all) {
-    if (!joined.empty() && offset <= joined.back().first + joined.back().second) {
-      auto& [from, length] = joined.back();
-      length = std::max(length, offset + bytes - from);
-    } else {
-      joined.emplace_back(offset, bytes);
-    }
-  }
-  return joined;
-}
-
 Status Executor::settle_comparisons(Held& held) {
   const Status settled = parts_.verification.settle(held);
   const auto refused = parts_.verification.take_refused();
-  if (script_ == nullptr) return settled;
+  if (now_ == nullptr) return settled;
   for (const std::uint32_t map : refused) refuse(map);
   if (parts_.verification.failure()) give_up();
   return settled;
@@ -106,10 +80,7 @@ Status Executor::settle_comparisons(Held& held) {
 
 // No op will run any more, so nothing has to come back; the program may be freeing what replays would read.
 void Executor::give_up() {
-  maps_.assign(maps_.size(), {});
-  dropped_ = 0;
-  pending_.clear();
-  ++counts_.left;
+  ++tally_.counts.left;
   stop_following();
 }
 
@@ -120,14 +91,14 @@ void Executor::refuse(std::uint32_t map) {
   if (adopted == nullptr) return;
   if (adopted->trust.refused[map]) return;
   adopted->trust.refused[map] = true;
-  for (const auto& [phase, other] : scripts_)
-    if (&other == adopted) refused_buffers_[phase].insert(script_->maps()[map].buffer);
-  for (const std::uint32_t index : script_->maps()[map].chain) {
-    const ScriptReplay& step = script_->replays()[index];
+  for (const auto& [phase, other] : book_.scripts)
+    if (&other == adopted) book_.refused[phase].insert(now_->script.maps()[map].buffer);
+  for (const std::uint32_t index : now_->script.maps()[map].chain) {
+    const ScriptReplay& step = now_->script.replays()[index];
     if (std::find(step.restores.begin(), step.restores.end(), map) == step.restores.end()) continue;
     for (const std::uint32_t beside : step.restores) refuse(beside);
-    const auto kept = kept_.find(step.position);
-    if (kept != kept_.end() && makes_what_others_read(step, kept->second.operands))
+    const Iteration::Kept* const kept = now_->kept_for(step);
+    if (kept != nullptr && makes_what_others_read(step, kept->operands))
       for (const std::uint32_t served : step.serves) refuse(served);
   }
 }
@@ -141,21 +112,22 @@ bool Executor::refused(std::uint32_t map) {
 bool Executor::leaves_alone(const ScriptReplay& step) {
   return !step.restores.empty() &&
          std::all_of(step.restores.begin(), step.restores.end(),
-                     [&](std::uint32_t map) { return !maps_[map].dropped && refused(map); });
+                     [&](std::uint32_t map) { return !now_->maps[map].dropped && refused(map); });
 }
 
 // The map is there in its last version alone: what is made from an earlier one cannot be had without the
 // replay that is left out.
 bool Executor::makes_early_of_refused(std::uint32_t index) {
-  const auto& restores = script_->replays()[index].restores;
-  return std::any_of(restores.begin(), restores.end(),
-                     [&](std::uint32_t map) { return refused(map) && restored_again_later(index, map); });
+  const auto& restores = now_->script.replays()[index].restores;
+  return std::any_of(restores.begin(), restores.end(), [&](std::uint32_t map) {
+    return refused(map) && now_->restored_again_later(index, map);
+  });
 }
 
 // Where the plan makes maps again, those that are swapped instead come back.
 void Executor::fetch_refused(const ScriptReplay& step) {
   for (const std::uint32_t map : step.restores)
-    if (!maps_[map].dropped && refused(map)) pending_.push_back(map);
+    if (!now_->maps[map].dropped && refused(map)) now_->pending.push_back(map);
 }
 
 }  // namespace pooch::runtime

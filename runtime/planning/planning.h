@@ -28,7 +28,8 @@ namespace pooch::runtime {
 
 class Planning {
  public:
-  // `layout_loss`: bytes that a layout is likely to lack.
+  // Bytes that a layout under this cap is likely to lack, since what has places of its own leaves gaps.
+  static constexpr std::uint64_t layout_loss(std::uint64_t cap) { return cap / 96; }
   Planning(std::unique_ptr<PlanSource> source, const Config& config, std::uint64_t layout_loss,
            const HandlePool& pool, Executor& executor, Profiler& profiler, const tracker::Tracker& tracker)
       : source_(std::move(source)),

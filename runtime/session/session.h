@@ -21,47 +21,10 @@
 #include "core/result.h"
 #include "core/summary.h"
 #include "runtime/memory/memory_limits.h"
+#include "runtime/session/answers.h"
 #include "runtime/session/watch.h"
 
 namespace pooch::runtime {
-
-// docs/decisions/0021-what-memory-is-said-to-exist.md
-struct MemoryInfo {
-  // What the program is told: of the device, and, where more is in use than that, of what is in use.
-  std::uint64_t free_bytes, total_bytes;
-  std::uint64_t fits;     // more bytes are below the cap
-  std::uint64_t granted;  // more bytes would be served
-};
-
-// Where an allocation lies.
-struct Extent {
-  Address base;
-  std::uint64_t bytes;  // as requested
-};
-
-// An allocation that stays on the device because somebody names it: a graph, or a registration with NCCL.
-struct Kept {
-  Extent memory;
-  AllocationId allocation;
-};
-
-// An allocation that has ended.
-struct Freed {
-  std::uint64_t bytes;
-  bool by_program;
-  void* origin;
-  bool counts;
-};
-
-// What submit() returns in place of launch's result where the call was not made: its API's status for "out of
-// memory", and one for every other failure, which must not look as if less memory would help.
-struct Refusal {
-  constexpr Refusal(int out_of_memory_, int failed_) : out_of_memory(out_of_memory_), failed(failed_) {}
-  constexpr Refusal(int any) : Refusal(any, any) {}  // NOLINT: implicit by design
-
-  int out_of_memory;
-  int failed;
-};
 
 class Session {
  public:

@@ -11,8 +11,8 @@ void Session::capture_begins() {
   Impl& s = *impl_;
   const Held held(s.mutex);
   s.begin_watch();  // what a graph touches must be known
-  s.order.settle();
-  s.order.set_eager(true);  // a stream that does other work now may be captured in a moment
+  s.memory.order.settle();
+  s.memory.order.set_eager(true);  // a stream that does other work now may be captured in a moment
 }
 
 Status Session::hold(std::span<const Access> accesses, std::vector<Kept>& kept) {
@@ -26,14 +26,14 @@ Status Session::hold(std::span<const Access> accesses, std::vector<Kept>& kept) 
     if (std::any_of(kept.begin(), kept.end(), [&](const Kept& k) { return k.allocation == one.allocation; }))
       continue;
     held.released([&] { pin(one.memory, Pinned::by_name); });
-    if (s.failed()) return Error{ErrorCode::device, "device memory cannot be used any more"};
-    const Range* const range = s.residency->find(one.memory.base);
+    if (s.failures.failed()) return Error{ErrorCode::device, "device memory cannot be used any more"};
+    const Range* const range = s.memory.residency->find(one.memory.base);
     if (range == nullptr || !range->pinned)
       return Error{
           ErrorCode::out_of_memory,
           fmt::format("it needs memory that stays on the device, and {} more do not fit under the cap",
                       format_bytes(one.memory.bytes))};
-    ++s.stays[one.memory.base].names;
+    s.hidden.stays.name(one.memory.base);
     kept.push_back(one);
   }
   return Done{};
@@ -45,13 +45,7 @@ void Session::let_go(std::span<const Kept> kept) {
   for (const Kept& one : kept) {
     const tracker::Allocation* const there = s.tracker.allocations().starting_at(one.memory.base);
     if (there == nullptr || there->id != one.allocation) continue;  // freed, which ended it
-    Impl::Stays& stays = s.stays[one.memory.base];
-    if (--stays.names > 0 || stays.by_address) continue;
-    s.stays.erase(one.memory.base);
-    Range& range = *s.residency->find(one.memory.base);
-    range.pinned = false;
-    for (Chunk& chunk : range.chunks)
-      if (std::exchange(chunk.stays, false)) --chunk.pins;
+    if (s.hidden.stays.unname(one.memory.base)) Stays::release(*s.memory.residency->find(one.memory.base));
   }
 }
 

@@ -7,15 +7,16 @@ namespace pooch::runtime {
 
 void Session::Impl::land_from_the_start() {
   std::string why;
-  if (config.backing == BackingUse::alias)
+  if (setting.config.backing == BackingUse::alias)
     why = "with POOCH_BACKING=alias every address keeps its place";
-  else if (!landing->maps())
+  else if (!memory.landing->maps())
     why = "the device cannot map host memory at its addresses";
-  else if (const Status works = try_host_handles(info, CacheFolder(cache_folder(config.cache_folder)));
+  else if (const Status works =
+               try_host_handles(setting.info, CacheFolder(cache_folder(setting.config.cache_folder)));
            !works)
     why = works.error().message;
-  if (why.empty()) return residency->land_with(&*landing);
-  landing->give_up_mapping();
+  if (why.empty()) return memory.residency->land_with(&*memory.landing);
+  memory.landing->give_up_mapping();
   log::warn("POOCH_LANDING=on: {}, so nothing lands", why);
 }
 
@@ -23,41 +24,42 @@ void Session::Impl::land_from_the_start() {
 // chunk's return to the device. Where evicted memory can be mapped to its copy, what left before comes back
 // once, so that it can. Error: memory that several share cannot be given to each alone.
 Status Session::Impl::begin_landing(Held& held) {
-  if (landing->maps()) {
+  if (memory.landing->maps()) {
     // Another process may take its time; the other threads need not wait.
-    const Status works =
-        held.released([&] { return try_host_handles(info, CacheFolder(cache_folder(config.cache_folder))); });
+    const Status works = held.released([&] {
+      return try_host_handles(setting.info, CacheFolder(cache_folder(setting.config.cache_folder)));
+    });
     if (!works) {
       log::info("{}: no host memory is mapped at device addresses", works.error().message);
-      landing->give_up_mapping();
+      memory.landing->give_up_mapping();
     }
   }
   if (const auto apart = executor->dismantle(held); !apart) return apart;
-  if (landing->maps())
+  if (memory.landing->maps())
     log::info("landing: evicted memory is mapped to its copy on the host");
   else
     log::info("an op may touch any memory: what is on the device counts as changed; evicted memory faults");
-  order.set_eager(true);
-  residency->land_with(&*landing);
-  landing->fetched(order.latest(residency->in_stream()));
-  for (Chunk* chunk : residency->mapped()) {
-    if (chunk->state == ChunkState::evicting) residency->take_back(*chunk);
-    if (!chunk->stale) residency->drop_host_copy(*chunk);
+  memory.order.set_eager(true);
+  memory.residency->land_with(&*memory.landing);
+  memory.landing->fetched(memory.order.latest(memory.residency->in_stream()));
+  for (Chunk* chunk : memory.residency->mapped()) {
+    if (chunk->state == ChunkState::evicting) memory.residency->take_back(*chunk);
+    if (!chunk->stale) memory.residency->drop_host_copy(*chunk);
   }
-  if (!landing->maps()) return Done{};
+  if (!memory.landing->maps()) return Done{};
   std::vector<Address> away;
-  residency->each_range([&](const Range& range) {
+  memory.residency->each_range([&](const Range& range) {
     for (const Chunk& chunk : range.chunks)
       if (chunk.state == ChunkState::evicted) away.push_back(chunk.address);
   });
   std::vector<ChunkUse> uses;
   for (const Address address : away) {
     const tracker::Allocation* const owner = tracker.allocations().containing(address);
-    Range* const range = owner == nullptr ? nullptr : residency->find(owner->base);
+    Range* const range = owner == nullptr ? nullptr : memory.residency->find(owner->base);
     if (range == nullptr) continue;
     const tracker::Operand part{owner->id,    range->base,    address - range->base, 1,
                                 Effect::read, owner->managed, owner->born,           range};
-    if (const auto placed = placement->place("what is on the host", {&part, 1}, uses, held); !placed) {
+    if (const auto placed = memory.placement->place("what is on the host", {&part, 1}, uses, held); !placed) {
       log::info("landing: {}", placed.error().message);
       break;
     }
@@ -66,13 +68,14 @@ Status Session::Impl::begin_landing(Held& held) {
 }
 
 Status Session::Impl::expect_unforeseen(Held& held) {
-  landing_begins.await(held);
-  if (residency->landing() == nullptr) {
-    const Turn::Taken turn = landing_begins.take(held);
+  Turn& begins = hidden.unforeseen.landing_begins();
+  begins.await(held);
+  if (memory.residency->landing() == nullptr) {
+    const Turn::Taken turn = begins.take(held);
     if (const auto begun = begin_landing(held); !begun) return begun;
   }
   // What does not settle is taken back when the op enters.
-  if (const auto settled = landing->settle(held); !settled)
+  if (const auto settled = memory.landing->settle(held); !settled)
     log::info("evictions are taken back: {}", settled.error().message);
   return Done{};
 }
@@ -80,12 +83,12 @@ Status Session::Impl::expect_unforeseen(Held& held) {
 // When whole iterations have passed without such an op, as once the machine code of all kernels is known,
 // what it asked of all memory is asked no more. Another one begins it anew.
 void Session::Impl::end_landing() {
-  constexpr std::uint64_t enough = 2;  // iterations
-  if (residency->landing() == nullptr || config.landing == LandingUse::on || tables_missed) return;
-  if (unforeseen_under_way > 0 || landing_begins.taken()) return;
-  if (tracker.iterations().count() < iterations_at_last + enough + 1) return;
-  if (!landing->rest()) return;
-  residency->land_with(nullptr);
+  if (memory.residency->landing() == nullptr || setting.config.landing == LandingUse::on ||
+      hidden.unforeseen.tables_missed())
+    return;
+  if (!hidden.unforeseen.long_ago(tracker.iterations().count())) return;
+  if (!memory.landing->rest()) return;
+  memory.residency->land_with(nullptr);
   log::info("landing ends: all ops of the last iterations named what they touch");
 }
 
@@ -99,11 +102,11 @@ int Session::Impl::launch_without_operands(const Call& call, FunctionRef<int()> 
     w.launch = nullptr;
     return status;
   }
-  ++unforeseen_ops;
-  const StreamIndex stream = order.index(call.stream);
+  hidden.unforeseen.count();
+  const StreamIndex stream = memory.order.index(call.stream);
   Status ready = expect_unforeseen(held);
   w.entered = stream;
-  if (ready) ready = landing->enter(stream);
+  if (ready) ready = memory.landing->enter(stream);
   if (!ready) {
     held.give_up();
     return refuse(call.function, ready.error(), refusal);
@@ -111,7 +114,7 @@ int Session::Impl::launch_without_operands(const Call& call, FunctionRef<int()> 
   w.launch = &held;
   const int status = real();
   w.launch = nullptr;
-  landing->launched(stream);
+  memory.landing->launched(stream);
   return status;
 }
 

@@ -7,6 +7,36 @@
 
 namespace pooch::runtime {
 
+// --- the list
+
+tracker::Allocation Session::Impl::add_allocation(Address base, std::uint64_t bytes, bool managed,
+                                                  bool by_program, void* origin, bool counts) {
+  observers.recorder.allocated({base, bytes, managed, by_program});
+  return allocations.add(base, bytes, managed, by_program, origin, counts);
+}
+
+std::optional<tracker::Allocation> Session::Impl::remove_allocation(Address base) {
+  hidden.small_buffers.ended(base);
+  hidden.stays.ended(base);
+  observers.recorder.freed(base);
+  return allocations.remove(base);
+}
+
+void Session::Impl::report_full(std::uint64_t bytes) {
+  const Limits& limits = setting.limits;
+  if (failures.first(Failures::Kind::full))
+    log::warn("out of memory: {} more do not fit beside {} in use; the cap is {}, the host budget {}",
+              format_bytes(bytes), format_bytes(occupied()), format_bytes(limits.cap),
+              format_bytes(limits.host_budget));
+}
+
+void Session::Impl::report_too_large(std::uint64_t bytes) {
+  if (failures.first(Failures::Kind::too_large))
+    log::warn(
+        "out of memory: one allocation of {} is more than the cap of {}; POOCH_MEMORY_INFO=all grants it",
+        format_bytes(bytes), format_bytes(setting.limits.cap));
+}
+
 // --- allocation
 
 [[gnu::hot]] bool Session::manages(std::uint64_t bytes) const {
@@ -15,14 +45,14 @@ namespace pooch::runtime {
 
 Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
                                      std::optional<Address>& address, Held& held) {
-  address = space.allocate(bytes, stream);
+  address = memory.space.allocate(bytes, stream);
   if (address) return Done{};
   if (const auto apart = executor->dismantle(held); !apart) return apart;
   const auto forgotten =
-      demand->forget_unused([this](const Range& range) { departures->forget(range); }, held);
+      memory.demand->forget_unused([this](const Range& range) { memory.departures->forget(range); }, held);
   if (!forgotten) return forgotten.error();
-  space.coalesce(*forgotten);
-  address = space.allocate(bytes, stream);
+  memory.space.coalesce(*forgotten);
+  address = memory.space.allocate(bytes, stream);
   if (!address) return Error{ErrorCode::out_of_memory, "the address space is exhausted"};
   return Done{};
 }
@@ -31,14 +61,14 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   if (host_heap_spent()) return Error{ErrorCode::out_of_memory, "the host has no memory left"};
   Impl& s = *impl_;
   Held held(s.mutex);
-  if (bytes > s.limits.largest()) {
+  if (bytes > s.setting.limits.largest()) {
     s.report_too_large(bytes);
     return Error{ErrorCode::out_of_memory, "larger than the cap"};
   }
   const std::uint64_t rounded = round_up(bytes, page);
   if (s.nearly_short(rounded)) s.begin_watch();
-  if (s.occupied() + rounded > s.limits.granted()) (void)s.outside_is_less();
-  if (s.occupied() + rounded > s.limits.granted()) {
+  if (s.occupied() + rounded > s.setting.limits.granted()) (void)s.memory.outside.shrinks();
+  if (s.occupied() + rounded > s.setting.limits.granted()) {
     s.report_full(bytes);
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
@@ -47,9 +77,9 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   if (!found) return found.error();
   const tracker::Allocation made =
       s.add_allocation(*address, bytes, /*managed=*/true, /*by_program=*/true, origin);
-  Range& range = s.residency->open(*address, rounded, made.id, bytes);
+  Range& range = s.memory.residency->open(*address, rounded, made.id, bytes);
   s.tracker.set_backing(*address, &range);
-  s.live_bytes += rounded;
+  s.usage.managed += rounded;
   s.publish_occupied();
   if (!s.watch.on()) s.back_at_once(range, stream, held);
   return *address;
@@ -68,20 +98,21 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
   Range& range = *static_cast<Range*>(gone->backing);
   Marks after;
   if (stream) {
-    const StreamIndex index = s.order.index(*stream);
+    const StreamIndex index = s.memory.order.index(*stream);
     // A range that streams hand to each other will be filled again by one while another is ahead with other
     // work.
-    const bool handed_over = s.watch.on() ? range.used_beside(index) : s.space.owner(address) != *stream;
-    after.add(handed_over ? s.order.launched_exactly(index) : s.order.launched(index));
+    const bool handed_over =
+        s.watch.on() ? range.used_beside(index) : s.memory.space.owner(address) != *stream;
+    after.add(handed_over ? s.memory.order.launched_exactly(index) : s.memory.order.launched(index));
   }
   const Freed freed{gone->bytes, gone->by_program, gone->origin, gone->counts};
   const std::uint64_t rounded = round_up(gone->bytes, page);
   if (const auto ready = s.executor->freeing(range, gone->id, held); !ready) return ready.error();
-  s.residency->close(range, after);
+  s.memory.residency->close(range, after);
   if (const auto taken = s.executor->freed(range); !taken) return taken.error();
   s.remove_allocation(address);
-  s.space.free(address, rounded, stream.value_or(StreamHandle{}));
-  s.live_bytes -= rounded;
+  s.memory.space.free(address, rounded, stream.value_or(StreamHandle{}));
+  s.usage.managed -= rounded;
   s.publish_occupied();
   return freed;
 }
@@ -90,73 +121,44 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
   Impl& s = *impl_;
   const std::uint64_t charge = pass_through_charge(bytes);
   // Far from short nobody need make room; that others come at the same time matters little.
-  const std::uint64_t taken = s.occupied_bytes.load(std::memory_order_relaxed) + s.outside_bytes + charge;
+  const std::uint64_t taken =
+      s.usage.occupied.load(std::memory_order_relaxed) + s.memory.outside.charged() + charge;
   if (!s.watch.on() && !s.near_short(taken + page)) {
-    s.outside_bytes += charge;
+    s.memory.outside.charge(charge);
     return Done{};
   }
   Held held(s.mutex);
-  if (s.near_short(s.live_bytes + s.outside_with(charge))) s.begin_watch();
-  const std::uint64_t expected = s.outside_with(charge);
-  if (expected > s.pool.outside() && !s.roomy(expected)) s.ask_outside();
-  const std::uint64_t now = s.outside_with(charge);
-  const std::uint64_t more = now > s.pool.outside() ? now - s.pool.outside() : 0;
-  if (now > s.limits.cap) {
-    if (!s.full_reported.exchange(true))
+  if (s.near_short(s.usage.managed + s.memory.outside.with(charge))) s.begin_watch();
+  const std::uint64_t expected = s.memory.outside.with(charge);
+  if (expected > s.memory.pool.outside() && !s.memory.outside.roomy(expected)) s.memory.outside.ask();
+  const std::uint64_t now = s.memory.outside.with(charge);
+  const std::uint64_t more = now > s.memory.pool.outside() ? now - s.memory.pool.outside() : 0;
+  if (now > s.setting.limits.cap) {
+    if (s.failures.first(Failures::Kind::full))
       log::error(
           "{} of small allocations cannot leave the device: the smallest cap that works is {} ({} MiB); it "
           "is {}",
-          format_bytes(s.outside_bytes + bytes), format_bytes(now), now / MiB, format_bytes(s.limits.cap));
+          format_bytes(s.memory.outside.charged() + bytes), format_bytes(now), now / MiB,
+          format_bytes(s.setting.limits.cap));
     return Error{ErrorCode::out_of_memory, "the cap is exhausted"};
   }
-  if (s.live_bytes + now > s.limits.granted()) {
+  if (s.usage.managed + now > s.setting.limits.granted()) {
     s.report_full(bytes);
     return Error{ErrorCode::out_of_memory, "cap and host budget are exhausted"};
   }
   if (more > 0) {
-    const auto made = s.placement->make_room(more, held);
-    if (!made && made.error().code == ErrorCode::out_of_memory && !s.full_reported.exchange(true))
+    const auto made = s.memory.placement->make_room(more, held);
+    if (!made && made.error().code == ErrorCode::out_of_memory && s.failures.first(Failures::Kind::full))
       log::error(
           "{} that cannot leave the device do not fit beside what else stays on it (small allocations, what "
           "graphs use, what addresses in device memory lead to); the cap is {}",
-          format_bytes(bytes), format_bytes(s.limits.cap));
+          format_bytes(bytes), format_bytes(s.setting.limits.cap));
     if (!made) return made.error();
   }
-  s.outside_bytes += charge;
-  const Status moved_over = s.pool.set_outside(s.outside_with(0));
+  s.memory.outside.charge(charge);
+  const Status moved_over = s.memory.outside.publish();
   s.publish_occupied();
   return moved_over;
-}
-
-// How tightly the driver packs small allocations, and when it has carried out a stream-ordered free, only the
-// driver knows. Asking costs some microseconds: it is asked each time while the answers still grow, then now
-// and then; in between what comes is added and what goes still counts, so that the answer is never too small.
-[[gnu::hot]] void Session::Impl::measure_outside(std::uint64_t added) {
-  constexpr std::uint64_t steady = 4096, now_and_then = 64, many = 8 * MiB;
-  added_since_asked += added;
-  const bool due =
-      ++passed_since_growth <= steady || passed_since_growth % now_and_then == 0 || added_since_asked >= many;
-  measured_outside += added;
-  const std::uint64_t now = outside_with(0);
-  if (due || (now > pool.outside() && !roomy(now))) ask_outside();
-}
-
-void Session::Impl::ask_outside() {
-  const auto free = device.free_bytes();
-  if (!free) return;
-  added_since_asked = 0;
-  const std::uint64_t taken = free_at_start > *free ? free_at_start - *free : 0;
-  measured_outside = taken > pool.created() ? taken - pool.created() : 0;
-  if (measured_outside <= measured_peak) return;
-  measured_peak = measured_outside;
-  passed_since_growth = 0;
-}
-
-// What others free is noticed late: before something is refused for its sake, the driver is asked.
-bool Session::Impl::outside_is_less() {
-  const std::uint64_t before = pool.taken_outside();
-  ask_outside();
-  return outside_with(0) < before && pool.set_outside(outside_with(0));
 }
 
 [[gnu::hot]] void Session::passed_through(Address address, std::uint64_t bytes, bool by_program,
@@ -179,17 +181,18 @@ void Session::passed_through(std::uint64_t bytes) {
 
 // The memory is there already; whatever else can move makes way. Where nothing can, the next one is refused.
 [[gnu::hot]] void Session::Impl::count_outside(std::uint64_t bytes, Held& held) {
-  measure_outside(pass_through_charge(bytes));
-  const std::uint64_t now = outside_with(0);
-  if (now > pool.outside()) (void)placement->make_room(std::min(now - pool.outside(), pool.limit()), held);
-  (void)pool.set_outside(outside_with(0));
+  memory.outside.note_served(pass_through_charge(bytes));
+  const std::uint64_t now = memory.outside.with(0);
+  if (now > memory.pool.outside())
+    (void)memory.placement->make_room(std::min(now - memory.pool.outside(), memory.pool.limit()), held);
+  (void)memory.outside.publish();
   publish_occupied();
 }
 
 void Session::pass_through_failed(std::uint64_t bytes) {
   const Held held(impl_->mutex);
-  impl_->outside_bytes -= pass_through_charge(bytes);
-  (void)impl_->pool.set_outside(impl_->outside_with(0));
+  impl_->memory.outside.discharge(pass_through_charge(bytes));
+  (void)impl_->memory.pool.set_outside(impl_->memory.outside.with(0));
   impl_->publish_occupied();
 }
 
@@ -213,26 +216,27 @@ bool Session::relieve_device(std::uint64_t bytes) {
   const bool given = s.relieve(bytes, *work->launch);
   for (const ChunkUse& use : work->uses) --use.chunk->pins;
   if (work->entered)
-    if (const auto entered = s.landing->enter(*work->entered); !entered)
-      s.fail("making room within a call", entered.error());
+    if (const auto entered = s.memory.landing->enter(*work->entered); !entered)
+      s.failures.fail("making room within a call", entered.error());
   return given;
 }
 
 bool Session::Impl::relieve(std::uint64_t bytes, Held& held) {
-  const std::uint64_t before = pool.created();
-  passed_since_growth = 0;  // the account that was held to be steady is not
-  (void)pool.settle_for_less();
-  const std::uint64_t more = round_up(bytes > 0 ? bytes : device_slack(limits.cap), page) + page;
-  const std::uint64_t wanted = std::min(more, pool.created());
-  const std::uint64_t never_created = pool.limit() - std::min(pool.limit(), pool.created());
+  const std::uint64_t before = memory.pool.created();
+  memory.outside.unsettle();
+  (void)memory.pool.settle_for_less();
+  const std::uint64_t more = round_up(bytes > 0 ? bytes : device_slack(setting.limits.cap), page) + page;
+  const std::uint64_t wanted = std::min(more, memory.pool.created());
+  const std::uint64_t never_created =
+      memory.pool.limit() - std::min(memory.pool.limit(), memory.pool.created());
   // A thread whose own call is on its way cannot tell what that uses, if it is not watched; and in alias mode
   // every address has to keep its memory until that has been waited for.
   const bool in_aliased = executor->aliased() && ThreadsWork::inside(this) != nullptr;
-  if (!Watch::thread_passes() && !in_aliased) (void)placement->make_room(never_created + wanted, held);
-  (void)pool.give_up(wanted);
-  (void)pool.set_outside(outside_with(0));
+  if (!Watch::thread_passes() && !in_aliased) (void)memory.placement->make_room(never_created + wanted, held);
+  (void)memory.pool.give_up(wanted);
+  (void)memory.outside.publish();
   publish_occupied();
-  return pool.created() < before;
+  return memory.pool.created() < before;
 }
 
 [[gnu::hot]] Result<std::optional<Freed>> Session::pass_through_freed(Address address) {
@@ -252,8 +256,8 @@ bool Session::Impl::relieve(std::uint64_t bytes, Held& held) {
   const auto gone = s.remove_allocation(address);
   if (!gone) return unknown;
   if (gone->counts) {
-    s.outside_bytes -= pass_through_charge(gone->bytes);
-    (void)s.pool.set_outside(s.outside_with(0));
+    s.memory.outside.discharge(pass_through_charge(gone->bytes));
+    (void)s.memory.outside.publish();
     s.publish_occupied();
   }
   return std::optional(Freed{gone->bytes, gone->by_program, gone->origin, gone->counts});
@@ -261,49 +265,35 @@ bool Session::Impl::relieve(std::uint64_t bytes, Held& held) {
 
 void Session::pass_through_kept(Address address, const Freed& what) {
   if (!what.counts) return placed(address, what.bytes, what.by_program, what.origin);
-  impl_->outside_bytes += pass_through_charge(what.bytes);
+  impl_->memory.outside.charge(pass_through_charge(what.bytes));
   passed_through(address, what.bytes, what.by_program, what.origin);
 }
 
 // --- queries
 
 [[gnu::hot]] bool Session::owns(Address address) const {
-  return impl_->space.contains(address);
+  return impl_->memory.space.contains(address);
 }
 
 std::optional<Extent> Session::find(Address address) const {
-  if (!owns(address)) return std::nullopt;
-  const std::lock_guard leaf(impl_->allocations_mutex);
-  const tracker::Allocation* found = impl_->tracker.allocations().containing(address);
-  return found == nullptr ? std::nullopt : std::optional(Extent{found->base, found->bytes});
+  return owns(address) ? impl_->allocations.find(address) : std::nullopt;
 }
 
 void* Session::origin_of(Address base) const {
-  const std::lock_guard leaf(impl_->allocations_mutex);
-  const tracker::Allocation* found = impl_->tracker.allocations().starting_at(base);
-  return found == nullptr ? nullptr : found->origin;
+  return impl_->allocations.origin_of(base);
 }
 
 std::optional<Extent> Session::find_known(Address address) const {
-  // Most words that somebody asks for are no addresses at all.
-  if (address < impl_->lowest_address.load(std::memory_order_relaxed) ||
-      address >= impl_->highest_address.load(std::memory_order_relaxed))
-    return std::nullopt;
-  const std::lock_guard leaf(impl_->allocations_mutex);
-  const tracker::Allocation* found = impl_->tracker.allocations().containing(address);
-  return found == nullptr ? std::nullopt : std::optional(Extent{found->base, found->bytes});
+  return impl_->allocations.find(address);
 }
 
 std::vector<Extent> Session::allocations() const {
-  std::vector<Extent> all;
-  const std::lock_guard leaf(impl_->allocations_mutex);
-  impl_->tracker.allocations().each([&](const tracker::Allocation& a) { all.push_back({a.base, a.bytes}); });
-  return all;
+  return impl_->allocations.all();
 }
 
 MemoryInfo Session::memory_info() const {
-  const Limits& limits = impl_->limits;
-  const std::uint64_t used = impl_->occupied_bytes.load(std::memory_order_relaxed);
+  const Limits& limits = impl_->setting.limits;
+  const std::uint64_t used = impl_->usage.occupied.load(std::memory_order_relaxed);
   const auto up_to = [used](std::uint64_t most) { return most > used ? most - used : 0; };
   const std::uint64_t fits = up_to(limits.cap), granted = up_to(limits.granted());
   if (limits.story == MemoryStory::all) return {granted, limits.granted(), fits, granted};
@@ -312,7 +302,7 @@ MemoryInfo Session::memory_info() const {
 }
 
 std::uint64_t Session::device_bytes() const {
-  return impl_->limits.total();
+  return impl_->setting.limits.total();
 }
 
 }  // namespace pooch::runtime

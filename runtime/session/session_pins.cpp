@@ -18,8 +18,8 @@ void Session::pin_addresses_in(const HostBlock& memory, bool single_words) {
   const auto visit = [this](Address word) {
     if (const auto allocation = find(word)) pin(*allocation, Pinned::by_address);
   };
-  find_addresses(memory, single_words ? Evidence::word : Evidence::table, impl_->arena_span.base,
-                 impl_->arena_used.load(std::memory_order_relaxed), points_to, visit);
+  find_addresses(memory, single_words ? Evidence::word : Evidence::table, impl_->setting.arena.base,
+                 impl_->allocations.arena_used(), points_to, visit);
 }
 
 // Brought to the device like an operand of a call that waits, and left there. In a stream of our own: the
@@ -28,50 +28,43 @@ void Session::pin(const Extent& allocation, Pinned why) {
   Impl& s = *impl_;
   {
     Held held(s.mutex);
-    Range* const range = s.residency->find(allocation.base);
+    Range* const range = s.memory.residency->find(allocation.base);
     if (range == nullptr) return;
-    if (why == Pinned::by_address) s.stays[allocation.base].by_address = true;
+    if (why == Pinned::by_address) s.hidden.stays.reach(allocation.base);
     if (range->pinned) return;
     if (!s.watch.on()) {  // it is there, and its stream knows since when
-      if (range->in_use) s.stay(*range, allocation.bytes);
+      if (range->in_use) s.hidden.stays.keep(*range, allocation.bytes);
       return;
     }
     // Memory that others use in turn cannot be kept for one.
     if (s.executor->aliased())
       if (const auto apart = s.executor->dismantle(held); !apart)
-        return s.fail("keeping memory on the device", apart.error());
+        return s.failures.fail("keeping memory on the device", apart.error());
   }
   const Access whole{allocation.base, allocation.bytes, Effect::read};
   Call call{why == Pinned::by_name ? "memory that a CUDA graph or NCCL keeps"
                                    : "memory whose address lies in device memory",
             OpKind::bare_launch,
-            s.in_stream,
+            s.memory.in_stream,
             {&whole, 1}};
   call.blocks = true;
   call.trial = true;  // no step of the program's
   const auto stay = [&]() -> int {
     Held held(s.mutex);
-    Range* const range = s.residency->find(allocation.base);
+    Range* const range = s.memory.residency->find(allocation.base);
     if (range == nullptr) return 0;
     Marks arrivals;  // who uses it unseen waits for nothing
     for (const Chunk& chunk : range->chunks) arrivals.add(chunk.before);
-    if (const auto arrived = await(s.device, s.order, arrivals, held); !arrived)
-      return s.fail("keeping memory on the device", arrived.error()), 1;
+    if (const auto arrived = await(s.device, s.memory.order, arrivals, held); !arrived)
+      return s.failures.fail("keeping memory on the device", arrived.error()), 1;
     if (!range->in_use || range->pinned) return 0;  // another thread was here
-    s.stay(*range, allocation.bytes);
+    s.hidden.stays.keep(*range, allocation.bytes);
     return 0;
   };
-  if (submit(call, stay, 1) != 0 && why == Pinned::by_address && !s.pin_refused.exchange(true))
+  if (submit(call, stay, 1) != 0 && why == Pinned::by_address && s.failures.first(Failures::Kind::pin))
     log::warn(
         "memory whose address lies in device memory does not fit under the cap together with what does "
         "already: a kernel that reaches it from there may fail");
-}
-
-void Session::Impl::stay(Range& range, std::uint64_t bytes) {
-  range.pinned = true;
-  for (Chunk& chunk : range.chunks) chunk.stays = true, ++chunk.pins;
-  ++pinned_allocations;
-  pinned_bytes += bytes;
 }
 
 // --- tables that kernels write
@@ -80,7 +73,7 @@ void Session::Impl::stay(Range& range, std::uint64_t bytes) {
 Status Session::Impl::await_copies() {
   const auto event = device.create_event();
   if (!event) return event.error();
-  Status done = device.record(*event, in_stream);
+  Status done = device.record(*event, memory.in_stream);
   if (done) done = device.synchronize(*event);
   (void)device.destroy_event(*event);
   return done;
@@ -89,15 +82,15 @@ Status Session::Impl::await_copies() {
 // What an address in device memory leads to may leave, and a kernel may reach it there: as with ops of
 // unknown effects.
 void Session::Impl::miss_tables(const Error& why) {
-  report_failure("looking for addresses", why, "any op may reach memory that it does not name");
-  tables_missed = true;
+  failures.report("looking for addresses", why, "any op may reach memory that it does not name");
+  hidden.unforeseen.miss_tables();
 }
 
 // What kernels wrote unseen: looked at whole, as many as fit at a time. The device is idle. The memory for it
 // goes at once, since all of the host budget may be wanted soon.
 void Session::Impl::find_tables() {
-  const auto memory = device.host_allocate(largest_table);
-  if (!memory) return miss_tables(memory.error());
+  const auto host = device.host_allocate(SmallBuffers::largest);
+  if (!host) return miss_tables(host.error());
   std::uint64_t filled = 0;
   Status looked = Done{};
   std::vector<std::span<const std::byte>> copies;
@@ -112,28 +105,28 @@ void Session::Impl::find_tables() {
     looked = await_copies();
     for (const auto& copy : copies)
       if (looked)
-        find_addresses(HostBlock(copy), Evidence::word, arena_span.base, arena_used.load(), points_to,
-                       [&](Address word) { found.push_back(word); });
+        find_addresses(HostBlock(copy), Evidence::word, setting.arena.base, allocations.arena_used(),
+                       points_to, [&](Address word) { found.push_back(word); });
     copies.clear();
     filled = 0;
   };
   tracker.allocations().each([&](const tracker::Allocation& one) {
     const std::uint64_t bytes = one.bytes / sizeof(Address) * sizeof(Address);
-    if (!one.by_program || bytes == 0 || bytes > largest_table || !looked) return;
-    if (filled + bytes > largest_table) look();
-    if (looked) looked = device.copy_out(*memory + filled, one.base, bytes, in_stream);
-    copies.emplace_back(*memory + filled, bytes);
+    if (!one.by_program || bytes == 0 || bytes > SmallBuffers::largest || !looked) return;
+    if (filled + bytes > SmallBuffers::largest) look();
+    if (looked) looked = device.copy_out(*host + filled, one.base, bytes, memory.in_stream);
+    copies.emplace_back(*host + filled, bytes);
     filled += bytes;
   });
   if (looked) look();
   // A copy may still be under way.
-  if (looked) (void)device.host_free(*memory);
+  if (looked) (void)device.host_free(*host);
   if (!looked) miss_tables(looked.error());
   for (const Address word : found) {
     const tracker::Allocation* const one = tracker.allocations().containing(word);
     Range& range = *static_cast<Range*>(one->backing);
-    stays[one->base].by_address = true;
-    if (!range.pinned) stay(range, one->bytes);
+    hidden.stays.reach(one->base);
+    if (!range.pinned) hidden.stays.keep(range, one->bytes);
   }
 }
 
@@ -145,13 +138,13 @@ static bool may_make_addresses(OpKind kind) {
 
 // Whole allocations: a table may lie anywhere in what an operand is a part of.
 void Session::Impl::note_small_buffers(const Call& call, const tracker::Op& op) {
-  if (!may_make_addresses(call.kind) || call.trial || !profiler.describing()) return;
+  if (!may_make_addresses(call.kind) || call.trial || !observers.profiler.describing()) return;
   const bool by_code = call.kind >= OpKind::kernel;
   for (const tracker::Operand& operand : op.operands) {
     if (operand.effect != Effect::read_write && !(by_code && operand.effect == Effect::write)) continue;
     const tracker::Allocation* whole = tracker.allocations().starting_at(operand.base);
     const std::uint64_t bytes = whole == nullptr ? 0 : whole->bytes;
-    if (bytes > 0 && bytes <= largest_table) small_buffers.insert_or_assign(operand.base, bytes);
+    if (bytes > 0 && bytes <= SmallBuffers::largest) hidden.small_buffers.note(operand.base, bytes);
   }
 }
 
@@ -159,11 +152,11 @@ void Session::Impl::note_small_buffers(const Call& call, const tracker::Op& op) 
 // nothing of it, so nothing of the program's is ordered behind it. The mutex is held while the host waits.
 // False: the wait might have no end.
 Result<bool> Session::Impl::copy_for_scan(std::byte* host, Address from, std::uint64_t bytes) {
-  const auto blocked = order.host_blocked();
+  const auto blocked = memory.order.host_blocked();
   if (!blocked) return blocked.error();
   if (*blocked) return false;
-  Status done = order.follow_all(order.index(in_stream));
-  if (done) done = device.copy_out(host, from, bytes, in_stream);
+  Status done = memory.order.follow_all(memory.order.index(memory.in_stream));
+  if (done) done = device.copy_out(host, from, bytes, memory.in_stream);
   if (done) done = await_copies();
   if (!done) return done.error();
   return true;
@@ -171,15 +164,14 @@ Result<bool> Session::Impl::copy_for_scan(std::byte* host, Address from, std::ui
 
 // Each is copied to the host like a copy of the program's, in a stream of our own: the writer's may be gone,
 // or another thread's. The mutex is not held. Error: one could not be looked at.
-Status Session::Impl::scan(Session& session, const std::map<Address, std::uint64_t>& buffers,
-                           std::byte* host) {
+Status Session::Impl::scan(Session& session, const SmallBuffers::Buffers& buffers, std::byte* host) {
   std::optional<Error> missed;
   for (const auto& [base, bytes] : buffers) {
     const auto known = session.find_known(base);
     // Another thread may have freed it meanwhile, and a smaller one may lie there now.
     if (!known || known->base != base || known->bytes < bytes) continue;
     const Access whole{base, bytes, Effect::read};
-    Call call{"looking for addresses", OpKind::bare_launch, in_stream, {&whole, 1}};
+    Call call{"looking for addresses", OpKind::bare_launch, memory.in_stream, {&whole, 1}};
     call.trial = true;
     bool later = false, gone = false;
     const int copied = session.submit(
@@ -193,7 +185,7 @@ Status Session::Impl::scan(Session& session, const std::map<Address, std::uint64
           const auto done = copy_for_scan(host, address, length);
           if (!done) missed = done.error();
           later = done && !*done;
-          if (later) small_buffers.try_emplace(address, length);
+          if (later) hidden.small_buffers.note_again(address, length);
           return done && *done ? 0 : 1;
         },
         1);
@@ -206,26 +198,15 @@ Status Session::Impl::scan(Session& session, const std::map<Address, std::uint64
 }
 
 void Session::Impl::scan_small_buffers(Session& session, StreamHandle stream, Held& held) {
-  const auto blocked = order.host_blocked();
+  const auto blocked = memory.order.host_blocked();
   const auto capturing = device.capturing(stream);
   if (!blocked || *blocked || !capturing || *capturing) return;  // to wait might have no end
-  if (scan_memory == nullptr) {
-    const auto made = device.host_allocate(largest_table);
-    if (!made) {
-      scans = most_scans;
-      return;
-    }
-    scan_memory = *made;
-  }
-  const auto buffers = std::exchange(small_buffers, {});
-  ++scans;
-  std::byte* const host = std::exchange(scan_memory, nullptr);  // another thread makes its own
-  const Status looked = held.released([&] { return scan(session, buffers, host); });
+  const auto host = hidden.small_buffers.borrow(device);
+  if (!host) return hidden.small_buffers.give_up();
+  const SmallBuffers::Buffers buffers = hidden.small_buffers.take();
+  const Status looked = held.released([&] { return scan(session, buffers, *host); });
   if (!looked) return miss_tables(looked.error());  // a copy may still be under way, so its memory is kept
-  if (scan_memory != nullptr || scans == most_scans)
-    (void)device.host_free(host);
-  else
-    scan_memory = host;
+  hidden.small_buffers.give_back(device, *host);
 }
 
 }  // namespace pooch::runtime

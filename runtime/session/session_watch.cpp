@@ -23,7 +23,8 @@ void Session::watch() {
 void Session::Impl::begin_watch() {
   if (watch.on()) return;
   watch.begin();
-  if (const auto idle = device.synchronize_all(); !idle) fail("waiting for the device", idle.error());
+  if (const auto idle = device.synchronize_all(); !idle)
+    failures.fail("waiting for the device", idle.error());
   tracker.watch();
   tracker.allocations().each([](const tracker::Allocation& one) {
     if (one.backing == nullptr) return;
@@ -31,7 +32,7 @@ void Session::Impl::begin_watch() {
   });
   find_tables();
   log::info("calls are watched from now on: {} in use, the cap is {}", format_bytes(occupied()),
-            format_bytes(limits.cap));
+            format_bytes(setting.limits.cap));
 }
 
 // Where it cannot be had, the allocation gets it at its first use, like all that come later.
@@ -44,8 +45,10 @@ void Session::Impl::back_at_once(Range& range, std::optional<StreamHandle> strea
     uses.push_back({&chunk, /*needs_content=*/false, /*changes=*/true});
     before.add(chunk.before);
   }
-  Status ready = residency->make_resident(uses);
-  if (ready) ready = stream ? order.follow(order.index(*stream), before) : await(device, order, before, held);
+  Status ready = memory.residency->make_resident(uses);
+  if (ready)
+    ready = stream ? memory.order.follow(memory.order.index(*stream), before)
+                   : await(device, memory.order, before, held);
   if (!ready) begin_watch();
 }
 

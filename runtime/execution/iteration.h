@@ -1,0 +1,91 @@
+// One iteration that follows a plan: how far it has come, where its maps lie, and which of its calls are
+// kept. It dies when the iteration ends or the plan is left.
+//
+// The executor shares it with a thread that waits for the device in the middle of it. Should another thread's
+// op be its last meanwhile, the one that waited still reads what was kept, and then sees that another
+// iteration is the current one, or none.
+//
+// The session's mutex guards it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/call.h"
+#include "core/replay.h"
+#include "runtime/execution/script.h"
+#include "runtime/execution/verification.h"
+#include "runtime/memory/residency.h"
+#include "tracker/tracker.h"
+
+namespace pooch::runtime {
+
+struct Iteration {
+  // Where a map of the script is this time.
+  struct Bound {
+    Range* range = nullptr;  // nullptr: not touched yet, or its allocation has ended
+    AllocationId allocation{};
+    bool dropped = false;
+    bool remade = false;  // was dropped, and is back
+  };
+  // A call that will be replayed.
+  struct Kept {
+    std::unique_ptr<Replay> replay;
+    std::vector<tracker::Operand> operands;
+    std::vector<Address> accesses;          // of the call
+    std::vector<std::uint32_t> operand_of;  // by access: index of the operand, or none
+    StreamHandle stream{};
+    std::string_view function;
+  };
+
+  // It began with the step `start`; `now` is the step that comes next. `script` outlives it.
+  Iteration(const Script& script, tracker::StepIndex start, tracker::StepIndex now);
+
+  // The op at `position` touches these: maps that it touches first lie there.
+  void bind(std::int32_t position, std::span<const tracker::Operand> operands,
+            const tracker::Allocations& live);
+  void keep(std::int32_t at, const Call& call, const tracker::Op& op, std::unique_ptr<Replay> replay);
+  // The kept call of a replay; nullptr: none was kept.
+  const Kept* kept_for(const ScriptReplay& replay) const;
+  // A map of this allocation is no more. `forget(map)` is called for each.
+  template <class Forget>
+  void end(AllocationId allocation, Forget&& forget) {
+    for (std::uint32_t map = 0; map < maps.size(); ++map) {
+      if (maps[map].allocation != allocation || maps[map].range == nullptr) continue;
+      forget(map);
+      if (maps[map].dropped) --dropped;
+      maps[map] = {};
+    }
+  }
+
+  bool touches_dropped(std::span<const tracker::Operand> operands) const;
+  // Does a replay that is still to come read the allocation?
+  bool feeds_dropped(AllocationId allocation) const;
+  bool serves_dropped(const ScriptReplay& replay) const;
+  // Does a replay behind this one write into the map as well? Then this one leaves an early version there.
+  bool restored_again_later(std::uint32_t replay, std::uint32_t map) const;
+  bool awaits_fetch(std::span<const tracker::Operand> operands) const;
+  // The parts of the map that its replays write, joined, as far as they are known.
+  Verification::Extents extents_made(std::uint32_t map) const;
+
+  const Script& script;
+  const tracker::StepIndex start;
+  const bool from_the_start;    // the plan is followed since the first op
+  std::int32_t position;        // whose actions `next_action` counts
+  std::size_t next_action = 0;  // of those before it
+  std::uint32_t next_replay = 0;
+  std::size_t dropped = 0;                    // maps
+  std::vector<Bound> maps;                    // by number
+  std::map<std::int32_t, Kept> kept;          // by position
+  std::deque<std::uint32_t> pending;          // maps whose prefetch waits for memory, in the plan's order
+  std::vector<Range*> slots;                  // temporary memory, by slot, where it exists now
+  std::map<std::uint32_t, Range*> stand_ins;  // by spared map, as long as the replays before one op run
+};
+
+}  // namespace pooch::runtime

@@ -1,0 +1,42 @@
+// What plans have to know of the device and are measured once, on memory of the pool's own: how fast the link
+// copies, and what moving a mapping costs the host.
+//
+// The session's mutex guards it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/profile.h"
+#include "runtime/memory/held.h"
+#include "runtime/session/memory.h"
+
+namespace pooch::runtime {
+
+class DeviceProbes {
+ public:
+  DeviceProbes(Device& device, Memory& memory, std::uint64_t cap)
+      : device_(device), memory_(memory), cap_(cap) {}
+
+  bool done() const { return !link_.empty(); }
+  // Measures, over at most an eighth of the memory there is. The device is idle. What cannot be measured
+  // stays unknown, and the log says so.
+  void run(Held& held);
+  // Of a copy to the host that is long enough for its start not to matter, in microseconds per byte; 0:
+  // unknown.
+  double out_us_per_byte() const;
+  void fill(Profile& profile) const;
+
+ private:
+  void probe_mapping();
+  Status probe_link_over(Address address, std::uint64_t bytes);
+
+  Device& device_;
+  Memory& memory_;
+  const std::uint64_t cap_;
+  std::vector<LinkSample> link_;
+  std::vector<MoveSample> moves_;
+  double launch_us_ = 0;
+};
+
+}  // namespace pooch::runtime

@@ -1,0 +1,53 @@
+// All that holds and moves managed memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/config.h"
+#include "runtime/memory/address_space.h"
+#include "runtime/memory/handle_pool.h"
+#include "runtime/memory/host_arena.h"
+#include "runtime/memory/landing.h"
+#include "runtime/memory/memory_limits.h"
+#include "runtime/memory/outside_account.h"
+#include "runtime/memory/residency.h"
+#include "runtime/memory/stream_order.h"
+#include "runtime/placement/demand.h"
+#include "runtime/placement/departures.h"
+#include "runtime/placement/placement.h"
+
+namespace pooch::runtime {
+
+// A span of addresses, reserved once, that all managed memory lies in.
+struct Arena {
+  // The largest that the driver grants. Error: it grants none of a useful size.
+  static Result<Arena> reserve(Device& device);
+
+  Address base;
+  std::uint64_t bytes;
+};
+
+// In the order in which one part rests on those before it; those that may be empty are there once it is open.
+struct Memory {
+  Memory(Device& device, const Limits& limits, const Arena& arena);
+  // Error: the device refuses a stream or an answer.
+  Status open(Device& device, const Config& config, const Limits& limits, bool lands);
+  // Unmaps all of it. The device is idle.
+  void close(Device& device);
+
+  // The host budget and what of it is used are `host`'s; what is outside of the pool is `outside`'s.
+  StreamOrder order;
+  HandlePool pool;
+  HostArena host;
+  OutsideAccount outside;
+  AddressSpace space, temporaries;  // the program's, and for what replays need
+  StreamHandle out_stream{}, in_stream{};
+  std::optional<Residency> residency;
+  std::optional<Landing> landing;
+  std::optional<Demand> demand;
+  std::optional<Departures> departures;
+  std::optional<Placement> placement;
+};
+
+}  // namespace pooch::runtime

@@ -1,0 +1,157 @@
+// Where the maps of one iteration lie, and what of them is dropped. The script is of a chain: ops 0 to 3 make
+// a map each, ops 4 to 7 read them in reverse order; the first map is dropped and made again.
+#include "runtime/execution/iteration.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace pooch::runtime {
+namespace {
+
+constexpr int maps = 4, ops = 2 * maps;
+constexpr std::uint64_t bytes = 2 * MiB;
+
+KnownPhase chain() {
+  KnownPhase known;
+  PhaseProfile& phase = known.profile;
+  phase.id = "chain";
+  phase.functions = {"work"};
+  for (std::uint32_t map = 0; map < maps; ++map) {
+    const auto made = static_cast<std::int32_t>(map), read = ops - 1 - made;
+    phase.buffers.push_back({bytes, true, made, read + 1});
+    phase.versions.push_back({map, 0, bytes, made, {read}, Role::feature_map});
+  }
+  for (int p = 0; p < ops; ++p) {
+    ProfileOp op;
+    op.us = 100;
+    const auto map = static_cast<std::uint32_t>(p < maps ? p : ops - 1 - p);
+    (p < maps ? op.writes : op.reads).push_back(map);
+    phase.ops.push_back(op);
+    known.operands.push_back({map});
+  }
+  return known;
+}
+
+Script dropping_the_first() {
+  const KnownPhase known = chain();
+  Plan plan;
+  plan.phase = known.profile.id;
+  plan.structure = structure_of(known.profile);
+  plan.maps.push_back({0, "map 0", 0, bytes, MapClass::recompute, 0, {0}, "", 0, MapClass::keep, {}});
+  plan.after[1].push_back({PlanAction::Kind::drop, 0});
+  plan.before[ops - 1].push_back({PlanAction::Kind::replay, 0});
+  auto script = Script::compile(plan, known, 0);
+  EXPECT_TRUE(script) << script.error().message;
+  return std::move(*script);
+}
+
+class Nothing : public Replay {
+ public:
+  Status run(std::span<const Address>, StreamHandle) override { return Done{}; }
+};
+
+class IterationOfAChain : public ::testing::Test {
+ protected:
+  IterationOfAChain() {
+    for (std::size_t map = 0; map < maps; ++map) {
+      ranges[map].base = Address{GiB + map * bytes};
+      ranges[map].bytes = bytes;
+      ranges[map].chunks.resize(1);
+      ids[map] = live.add(ranges[map].base, bytes, true, true).id;
+    }
+  }
+  tracker::Operand operand(std::size_t map, Effect effect) {
+    return {ids[map], ranges[map].base, 0, bytes, effect, true, 0, &ranges[map]};
+  }
+  void make(Iteration& iteration, std::int32_t position) {
+    const auto one = operand(static_cast<std::size_t>(position), Effect::overwrite);
+    iteration.bind(position, {&one, 1}, live);
+    tracker::Op op;
+    op.operands = {one};
+    const Access access{one.base, bytes, one.effect};
+    iteration.keep(position, {"work", OpKind::elementwise, StreamHandle::legacy, {&access, 1}}, op,
+                   std::make_unique<Nothing>());
+  }
+  void drop(Iteration& iteration, std::size_t map) {
+    iteration.maps[map].dropped = true;
+    ++iteration.dropped;
+  }
+
+  const Script script = dropping_the_first();
+  tracker::Allocations live;
+  Range ranges[maps];
+  AllocationId ids[maps];
+};
+
+TEST_F(IterationOfAChain, BeginsWhereTheProgramIs) {
+  const Iteration first(script, 100, 100), late(script, 100, 103);
+  EXPECT_TRUE(first.from_the_start);
+  EXPECT_EQ(first.position, 0);
+  EXPECT_FALSE(late.from_the_start);
+  EXPECT_EQ(late.position, 3);
+}
+
+TEST_F(IterationOfAChain, AMapLiesWhereTheOpThatTouchesItFirstHasIt) {
+  Iteration iteration(script, 0, 0);
+  make(iteration, 0);
+  EXPECT_EQ(iteration.maps[0].range, &ranges[0]);
+  EXPECT_EQ(ranges[0].chunks[0].name, "map 0");
+}
+
+TEST_F(IterationOfAChain, AnOperandWhoseAllocationHasEndedIsNowhere) {
+  Iteration iteration(script, 0, 2);
+  (void)live.take(ranges[0].base);
+  make(iteration, 0);
+  EXPECT_EQ(iteration.maps[0].range, nullptr);
+}
+
+TEST_F(IterationOfAChain, WhatIsDroppedIsTouchedByItsOperandsAndFedByItsCalls) {
+  Iteration iteration(script, 0, 0);
+  make(iteration, 0), make(iteration, 1);
+  const auto dropped = operand(0, Effect::read), other = operand(1, Effect::read);
+  EXPECT_FALSE(iteration.touches_dropped({&dropped, 1}));
+  EXPECT_FALSE(iteration.feeds_dropped(ids[0]));
+  drop(iteration, 0);
+  EXPECT_TRUE(iteration.touches_dropped({&dropped, 1}));
+  EXPECT_FALSE(iteration.touches_dropped({&other, 1}));
+  EXPECT_TRUE(iteration.feeds_dropped(ids[0])) << "the replay writes there";
+  EXPECT_FALSE(iteration.feeds_dropped(ids[1]));
+  iteration.next_replay = 1;
+  EXPECT_FALSE(iteration.feeds_dropped(ids[0])) << "the replay has been";
+}
+
+TEST_F(IterationOfAChain, WhatReplaysMakeIsKnownFromTheirCalls) {
+  Iteration iteration(script, 0, 0);
+  EXPECT_EQ(iteration.kept_for(script.replays()[0]), nullptr);
+  EXPECT_TRUE(iteration.extents_made(0).empty());
+  make(iteration, 0);
+  ASSERT_NE(iteration.kept_for(script.replays()[0]), nullptr);
+  EXPECT_EQ(iteration.kept_for(script.replays()[0])->operand_of, std::vector<std::uint32_t>{0});
+  EXPECT_EQ(iteration.extents_made(0), (Verification::Extents{{0, bytes}}));
+}
+
+TEST_F(IterationOfAChain, WhatWaitsForItsFetchIsAwaitedByItsReaders) {
+  Iteration iteration(script, 0, 0);
+  make(iteration, 0), make(iteration, 1);
+  iteration.pending = {0};
+  const auto waits = operand(0, Effect::read), does_not = operand(1, Effect::read);
+  EXPECT_TRUE(iteration.awaits_fetch({&waits, 1}));
+  EXPECT_FALSE(iteration.awaits_fetch({&does_not, 1}));
+}
+
+TEST_F(IterationOfAChain, AnAllocationThatEndsTakesItsMapAlong) {
+  Iteration iteration(script, 0, 0);
+  make(iteration, 0);
+  drop(iteration, 0);
+  std::vector<std::uint32_t> forgotten;
+  iteration.end(ids[1], [&](std::uint32_t map) { forgotten.push_back(map); });
+  EXPECT_TRUE(forgotten.empty());
+  iteration.end(ids[0], [&](std::uint32_t map) { forgotten.push_back(map); });
+  EXPECT_EQ(forgotten, std::vector<std::uint32_t>{0});
+  EXPECT_EQ(iteration.dropped, 0u);
+  EXPECT_EQ(iteration.maps[0].range, nullptr);
+}
+
+}  // namespace
+}  // namespace pooch::runtime
