@@ -29,7 +29,7 @@ enum class Policy : std::uint8_t {
   lms_sync,
   hybrid,
 };
-// Is a plan made, once the network is known?
+// Whether a plan is made once the network is known.
 constexpr bool is_planned(Policy policy) {
   return policy > Policy::demand;
 }

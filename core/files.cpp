@@ -121,7 +121,7 @@ Result<int> open_in_place(const std::string& place, const OutputOptions& options
 
 // --- drafts: PLACE.PROCESS.NUMBER.new, locked as long as somebody writes them
 
-// Has this process not written there yet?
+// This process has not written there yet.
 bool is_new(const std::string& place) {
   static std::mutex mutex;
   static auto* const seen = new std::set<std::string>;  // outputs are written by exit handlers too

@@ -60,7 +60,7 @@ class OutputFile {
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
 
-  // Is it written to as it is, not replaced?
+  // It is written to as it is, not replaced.
   bool direct() const { return draft_.empty(); }
   // After an error nothing more is written, and commit() brings the error.
   void append(std::string_view text);

@@ -58,7 +58,7 @@ class JsonCursor {
   // The same, valid until the next call.
   std::string_view word();
 
-  // Is the next value null? Reads it then.
+  // Whether the next value is null. Reads it then.
   bool null();
   // Reads any value, of limited depth.
   void skip() { skip_value(0); }
@@ -90,7 +90,7 @@ class JsonCursor {
 
   void skip_space();
   bool open(char bracket, std::string_view accepted);
-  // After `open`, or after an element: is there one (more)? Steps over the comma, or over the closing
+  // After `open`, or after an element: whether there is one (more). Steps over the comma, or over the closing
   // bracket.
   bool more(char closing, bool first);
   // Reads a key and its colon into key_.

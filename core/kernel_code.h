@@ -36,7 +36,8 @@ class KernelCode {
   const std::string& why() const { return why_; }
   // A launch leaves nothing behind but what it writes where its parameters point: it may be made again.
   bool repeatable() const { return repeatable_; }
-  // Is the word at `offset` of the parameters ever read? What is not is left over from the caller's stack.
+  // Whether the word at `offset` of the parameters is ever read. What is not is left over from the caller's
+  // stack.
   bool reads(std::uint32_t offset) const;
 
   // The words that one launch may use as addresses, in order, each once; their values may be no addresses at

@@ -29,7 +29,7 @@ class WordIndex {
 
   // Bytes. `block`: its number in x, y and z.
   std::int64_t at(const std::uint32_t (&block)[3], const LaunchGrid& grid, Read read) const;
-  // Does it depend on the block's number along this axis?
+  // It depends on the block's number along this axis.
   bool depends_on(int axis) const { return axes_[axis]; }
 
  private:

@@ -10,8 +10,8 @@ enum class Object : std::uint8_t { other, driver, cudnn, cublas, nccl };
 // By the object's file name. Takes the dynamic linker's lock: never call it with the session's mutex held.
 Object object_of(const void* address);
 
-// Is this return address inside cuDNN, cuBLAS or NCCL (each carries its own runtime)? Cached per thread;
-// libraries of this kind stay loaded, so an entry does not go stale in practice.
+// Whether this return address lies in cuDNN, cuBLAS or NCCL (each carries its own runtime). Cached per
+// thread; libraries of this kind stay loaded, so an entry does not go stale in practice.
 bool called_from_library(const void* return_address);
 
 }  // namespace pooch::interpose

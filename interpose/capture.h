@@ -22,7 +22,7 @@ inline constinit std::atomic<std::size_t> captures{0};
 inline bool any_capture() {
   return captures.load(std::memory_order_relaxed) != 0;
 }
-// Is this one?
+// Whether this is one.
 bool captured(const Scope& scope, StreamHandle stream);
 // The program destroys the stream.
 void forget_capture(StreamHandle stream);

@@ -32,7 +32,7 @@ void describe(cudnnDataType_t type, int rank, const Numbers& dimensions, const N
                                            static_cast<std::uint32_t>(strides[i]));
 }
 
-// Do the elements fill the span without gaps?
+// Whether the elements fill the span without gaps.
 bool is_dense(const TensorText& shape, std::uint64_t span_bytes) {
   std::uint64_t elements = 1;
   for (std::size_t i = 0; i < static_cast<std::size_t>(shape.rank); ++i) {

@@ -11,7 +11,7 @@ namespace pooch::interpose {
 
 // The words that a stream waits for and writes.
 void add_values(CallBuilder& call, std::span<const CUstreamBatchMemOpParams> ops);
-// May one of them wait for the program?
+// Whether one of them may wait for the program.
 bool waits_for_value(std::span<const CUstreamBatchMemOpParams> ops);
 
 // What a kernel that is launched so may read and write; unforeseen where that may not be all.

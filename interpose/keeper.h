@@ -17,7 +17,7 @@ namespace pooch::interpose {
 // Once per process. `write` is called by one thread at a time, over and over, with at least `interval`
 // between, and at least 20 times as long as it took.
 void start_keeping(void (*write)(), std::chrono::milliseconds interval = std::chrono::seconds(10));
-// Is what there is so far still to be written? False once the end has come: then `write` leaves off.
+// Whether what there is so far is still to be written. False once the end has come: then `write` leaves off.
 bool keeping();
 // The process ends by itself, and its own thread writes from here on. Waits for a `write` that is under way,
 // 2 s at most; where a signal has come before, for the process's end by it.

@@ -46,7 +46,7 @@ std::optional<std::uint32_t> array_entries(std::string_view type) {
   return type.starts_with("std::array<char*, ") ? number(template_argument(type, 1)) : std::nullopt;
 }
 
-// Does the parameter begin with an address, and is it one that is only read?
+// Whether the parameter begins with an address, and whether what lies there is only read.
 std::optional<Effect> effect_of(std::string_view type, Effect output) {
   while (type.ends_with("__restrict__") || type.ends_with(' '))
     type.remove_suffix(type.ends_with(' ') ? 1 : std::string_view("__restrict__").size());

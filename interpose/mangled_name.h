@@ -7,8 +7,9 @@
 
 namespace pooch::interpose {
 
-// Is it understood as a whole, no deeper than a compiler's names are, and no longer when spelled out than
-// somebody would read? What kernels are not called (expressions, decltype, conversions) is not understood.
+// Whether it is understood as a whole, no deeper than a compiler's names are, and no longer when spelled out
+// than somebody would read. What kernels are not called (expressions, decltype, conversions) is not
+// understood.
 bool can_be_demangled(std::string_view name);
 
 }  // namespace pooch::interpose

@@ -40,7 +40,7 @@ Origin* origin_of(PoolAccount* account);
 // Has the driver give back what is free in the current pool.
 void trim_current_pool(const Scope& scope);
 
-// May so many bytes more be allocated from it? (CUmemPoolProps::maxSize.)
+// Whether so many bytes more may be allocated from it (CUmemPoolProps::maxSize).
 bool admits(const PoolAccount& account, std::uint64_t bytes);
 // Who serves an allocation.
 enum class ServedBy : std::uint8_t { driver, session, block };

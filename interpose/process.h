@@ -95,7 +95,7 @@ void account_for_noted(runtime::Session& session);
 inline bool directly_inside_submit(const Scope& scope) {
   return inside.depth != 0 && scope.depth() == inside.depth + 1;
 }
-// Is the thread anywhere inside of a submit?
+// Whether the thread is anywhere inside of a submit.
 inline bool inside_submit() {
   return inside.depth != 0;
 }

@@ -16,7 +16,7 @@ class Scope {
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
-  // Is the thread in any?
+  // Whether the thread is in any.
   static bool inside() { return depth_ > 0; }
   // The program's own call, not one that a wrapped call makes inside.
   bool outermost() const { return depth_ == 1; }

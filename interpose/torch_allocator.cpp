@@ -38,7 +38,7 @@ std::string_view file_name(const char* path) {
   return whole.substr(whole.rfind('/') + 1);
 }
 
-// Could PyTorch be loaded here? In Python, or where the program is linked with either.
+// Whether PyTorch could be loaded here: in Python, or where the program is linked with either.
 bool may_load_torch() {
   char program[PATH_MAX + 1] = {};
   if (readlink("/proc/self/exe", program, PATH_MAX) > 0 && file_name(program).starts_with("python"))

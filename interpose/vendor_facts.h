@@ -33,7 +33,7 @@ const Extent& tensor_extent(const Scope& scope, cudnnTensorDescriptor_t tensor);
 Extent filter_extent(const Scope& scope, cudnnFilterDescriptor_t filter);
 // The type of its elements; none where cuDNN does not say.
 std::optional<cudnnDataType_t> tensor_type(const Scope& scope, cudnnTensorDescriptor_t tensor);
-// Is the blending factor different from zero? It is a double where `tensor` holds doubles, else a float. A
+// Whether the blending factor differs from zero. It is a double where `tensor` holds doubles, else a float. A
 // scalar that cannot be judged counts as different.
 bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnTensorDescriptor_t tensor);
 bool scalar_not_zero(const Scope& scope, const void* scalar, cudnnFilterDescriptor_t filter);

@@ -22,7 +22,7 @@ class Algorithms {
   // Both must outlive it.
   Algorithms(const Profile& profile, const PhaseProfile& phase);
 
-  // Is there anything to choose from?
+  // Whether there is anything to choose from.
   bool any() const;
   Picks preferred(Preference preference) const;
   // Gives the op the fastest algorithm that needs less workspace than the one it has; false: there is none.

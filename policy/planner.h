@@ -33,7 +33,8 @@ struct PlanRequest {
   bool allow_numerics = false;  // numerics_policies() are allowed
 };
 
-// Did the program try algorithms for the phase's convolutions? Otherwise numerics_policies() keep its own.
+// Whether the program tried algorithms for the phase's convolutions. Otherwise numerics_policies() keep its
+// own.
 bool has_other_algorithms(const Profile& profile, const PhaseProfile& phase);
 
 // `phase`: its id; empty for the first. Errors: invalid_argument for an unknown phase or policy, a link rate

@@ -27,8 +27,8 @@ bool Simulator::need_version(const Choice& choice, const Source& source, std::in
   return producer >= 0 && need_op(choice, producer, position);
 }
 
-// In memory that nothing else was written to: does the plan leave it alone? A map that is made again has its
-// content back and nothing else.
+// Whether the plan leaves it alone, in memory that nothing else was written to. A map that is made again has
+// its content back and nothing else.
 bool Simulator::stays_there(const Choice& choice, const Source& source, std::int32_t position) const {
   const std::int32_t home = problem_.map_of_buffer[problem_.buffer_of[source.version]];
   if (home == nowhere || choice.of[home] != Class::recompute) return true;

@@ -17,9 +17,9 @@ class Chooser {
     return with(algorithms_.preferred(preference), decide);
   }
 
-  // 1. Does vDNN-all fit with memory-optimal algorithms? Nothing else would. 2. The fastest algorithms
-  // without offloading, then with vDNN-conv, then with vDNN-all. 3. For vDNN-conv, then for vDNN-all: the
-  // fastest algorithms, but where memory overflows one that needs less. 4. What fitted in 1.
+  // 1. vDNN-all with memory-optimal algorithms: where that does not fit, nothing else does. 2. The fastest
+  // algorithms without offloading, then with vDNN-conv, then with vDNN-all. 3. For vDNN-conv, then for
+  // vDNN-all: the fastest algorithms, but where memory overflows one that needs less. 4. What fitted in 1.
   Result<Variant> dynamic() {
     Result<Variant> least = with(Preference::memory, vdnn_all);
     if (!least || !fits(*least)) return least;

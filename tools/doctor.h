@@ -1,4 +1,5 @@
-// `pooch doctor`: can pooch do its work on this machine, for this program? Each finding comes with its cure.
+// `pooch doctor`: whether pooch can do its work on this machine, for this program. Each finding comes with
+// its cure.
 #pragma once
 
 #include <string>

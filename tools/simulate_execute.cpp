@@ -34,7 +34,7 @@ std::vector<double> planned_ms(const std::vector<TracedIteration>& iterations) {
   return ms;
 }
 
-// Was there no time for more, or did iterations that came later not follow the plan?
+// Whether there was no time for more, or later iterations did not follow the plan.
 bool ended_early(const std::vector<TracedIteration>& iterations) {
   const auto first =
       std::find_if(iterations.begin(), iterations.end(), [](const auto& i) { return i.planned; });

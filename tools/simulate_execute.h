@@ -9,7 +9,7 @@
 
 namespace pooch::tools {
 
-// Does the policy make plans, or does it decide as memory runs short?
+// Whether the policy makes plans. Others decide as memory runs short.
 bool follows_plans(const std::string& policy);
 
 struct ExecuteRequest {

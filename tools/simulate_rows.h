@@ -41,7 +41,7 @@ struct SimulatedPolicy {
   const Execution* fastest() const;
 };
 struct Simulation {
-  bool executed = false;               // were the rows carried out?
+  bool executed = false;               // whether the rows were carried out
   double in_core_ms = 0;               // the median iteration of a run with memory enough, begin to begin
   double in_core_ops_ms = 0;           // of it, from the first op's start to the last one's end, as measured
   std::optional<std::uint64_t> batch;  // images per iteration, where the command told

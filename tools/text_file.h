@@ -16,7 +16,7 @@ Result<std::string> read_text(const std::string& path);
 
 // Where an output is to go: `-` is stdout.
 std::string output_path(const std::string& path);
-// Does it go where stdout goes, under whatever name?
+// Whether it goes where stdout goes, under whatever name.
 bool is_stdout(const std::string& path);
 
 // As OutputFile does (core/files.h), and `-` is stdout. Error: invalid_argument, the reason without the

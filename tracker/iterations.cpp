@@ -138,7 +138,7 @@ void Iterations::search(StepIndex step, std::vector<Iteration>& completed) {
   if (const auto period = finder_.push()) adopt_period(*period, completed);
 }
 
-// Is a known phase beginning?
+// Whether a known phase begins here.
 bool Iterations::confirm_start(StepIndex step, std::vector<Iteration>& completed) {
   if (tentative_) {
     const std::uint64_t position = step - tentative_->start;

@@ -1,4 +1,4 @@
-// Does the stream repeat itself? Found online, in constant time per step.
+// Finds out whether the stream repeats itself, online, in constant time per step.
 //
 // A program's loop repeats its calls, but so do equal layers within one iteration. What tells them apart is
 // memory that outlives both: a loop comes back to the same weights, the next layer has others.

@@ -82,7 +82,7 @@ std::vector<std::size_t> beginnings(const std::vector<std::uint64_t>& levels, bo
   return all;
 }
 
-// Does the work of [from, to) begin a pass through the network, or only end one?
+// Whether the work of [from, to) begins a pass through the network; else it only ends one.
 struct Content {
   bool forward = false;  // some op of a kind that only forward passes have
   bool judged = false;   // some op of a kind that has a direction

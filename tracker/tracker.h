@@ -48,7 +48,7 @@ class Tracker {
   // The op was launched: its effects hold from now on. Logged where a log is kept.
   void launched(const Op& op);
 
-  // Does any byte of this region of the operand's allocation have a meaning?
+  // Whether any byte of this region of the operand's allocation has a meaning.
   static bool live(const Operand& operand, std::uint64_t offset, std::uint64_t bytes);
 
   std::uint64_t ops() const { return ops_; }  // launched with operands, steps or not

@@ -23,7 +23,7 @@ class Versions {
   // The content of the region is dead.
   void kill(std::uint64_t offset, std::uint64_t bytes);
   void clear() { versions_.clear(); }
-  // Does any byte of the region have a meaning?
+  // Whether any byte of the region has a meaning.
   bool live(std::uint64_t offset, std::uint64_t bytes) const;
   // visit(offset, bytes, producer) for what lies in the region, in order of offset.
   template <class Visit>

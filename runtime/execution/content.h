@@ -32,7 +32,7 @@ class Content {
   Status copy(std::int32_t p);
   // What is replayed before the next op: it brings back the maps all of whose ops are among it.
   void begin_chain(const std::vector<PlanAction>& actions);
-  // Does the buffer's map come back with the chain at hand, and is it not back yet?
+  // Whether the buffer's map comes back with the chain at hand, and is not back yet.
   bool returns(std::uint32_t buffer) const;
   // Into the memory of a map that comes back.
   void replayed(std::uint32_t buffer, std::int32_t op);
@@ -42,12 +42,12 @@ class Content {
   // What the next iteration may find.
   Status end() const;
 
-  // Does op `reader`, run before the op at `p`, find the version where the program put it?
+  // Whether op `reader`, run before the op at `p`, finds the version where the program put it.
   bool in_place(std::uint32_t version, std::int32_t reader, std::int32_t p) const;
-  // Is the version there still, for op `reader`? What was written later must be what lay over it when that op
-  // first read it.
+  // Whether the version is there still, for op `reader`. What was written later must be what lay over it when
+  // that op first read it.
   bool intact(const Writes& writes, std::uint32_t version, std::int32_t reader) const;
-  // Is there ever content in it?
+  // Whether there is ever content in it.
   bool holds(std::uint32_t buffer) const { return !by_buffer_[buffer].empty(); }
   // Since the buffer's map was dropped.
   Writes& writes(std::uint32_t buffer) { return maps_.at(buffer).writes; }

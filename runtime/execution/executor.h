@@ -95,7 +95,7 @@ class Executor {
 
   // Of an iteration, once what it shows changes its plan no more, in milliseconds; empty: not known yet.
   std::optional<double> steady_ms(tracker::PhaseIndex phase);
-  // Is a layout of any use, as far as is known?
+  // Whether a layout is of any use, as far as is known.
   bool may_alias() const;
 
   // What was done ahead of an op, and at which state of things.
@@ -109,7 +109,7 @@ class Executor {
   // Whoever released the lock since may have let in other ops. Then the op has another position, or the plan
   // has dropped what it needs: before() has to be asked again.
   bool overtaken(const Readied& readied) const;
-  // Will the plan replay the op at this position?
+  // Whether the plan will replay the op at this position.
   bool wants_copy(std::int32_t position) const { return now_ != nullptr && now_->script.keeps(position); }
   void keep(std::int32_t position, const Call& call, const tracker::Op& op, std::unique_ptr<Replay> replay);
   // The op at this position was launched. Error: something stays on the device that should have left; nothing

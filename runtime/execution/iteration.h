@@ -65,10 +65,11 @@ struct Iteration {
   }
 
   bool touches_dropped(std::span<const tracker::Operand> operands) const;
-  // Does a replay that is still to come read the allocation?
+  // Whether a replay that is still to come uses the allocation where it lies.
   bool feeds_dropped(AllocationId allocation) const;
   bool serves_dropped(const ScriptReplay& replay) const;
-  // Does a replay behind this one write into the map as well? Then this one leaves an early version there.
+  // Whether a replay behind this one writes into the map as well. Then this one leaves an early version
+  // there.
   bool restored_again_later(std::uint32_t replay, std::uint32_t map) const;
   bool awaits_fetch(std::span<const tracker::Operand> operands) const;
   // The parts of the map that its replays write, joined, as far as they are known.

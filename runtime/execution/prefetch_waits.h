@@ -25,7 +25,7 @@ class PrefetchWaits {
   void fetched(std::uint32_t map, StreamHandle stream);
   // Work that is queued next in `stream` is the first that needs the map.
   void needed(std::uint32_t map, StreamHandle stream);
-  // Has the map been fetched, and not been needed yet?
+  // Whether the map has been fetched, and not been needed yet.
   bool awaited(std::uint32_t map) const { return watching_ && of_[map].fetched && !of_[map].needed; }
   bool watching() const { return watching_; }
   // The iteration is over, or is not to count.

@@ -104,7 +104,7 @@ class Script {
     std::uint32_t operand, map;
   };
   std::span<const Touch> first_touch(std::int32_t position) const { return first_touch_[position]; }
-  // Will the op at this position be replayed?
+  // Whether the op at this position will be replayed.
   bool keeps(std::int32_t position) const { return keeps_[position]; }
 
  private:

@@ -39,7 +39,7 @@ namespace pooch::runtime {
 
 class Landing {
  public:
-  enum class Mapping : bool { no, yes };  // are evicted chunks mapped to their copies?
+  enum class Mapping : bool { no, yes };  // whether evicted chunks are mapped to their copies
   Landing(Device& device, StreamOrder& order, HostArena& arena, Residency& residency, Mapping mapping)
       : device_(device),
         order_(order),
@@ -61,7 +61,7 @@ class Landing {
   // host waited, so everything may have changed. May release `held`. Error out_of_memory: the program itself
   // holds those ops up; with some patience it was given time.
   Result<bool> await_untouched(const std::vector<ChunkUse>& uses, Patience patience, Held& held);
-  // Are all unforeseen ops finished?
+  // Whether all unforeseen ops are finished.
   Result<bool> quiet() { return order_.finished(ops_); }
 
   // --- for Residency
@@ -78,7 +78,8 @@ class Landing {
   // Unmaps what has closed and cannot be reached any more.
   void sweep();
 
-  // Is no unforeseen op unfinished, and nobody waits for one? Then nothing is landed any more.
+  // Where no unforeseen op is unfinished, and nobody waits for one, nothing is landed any more. Whether that
+  // is so.
   bool rest();
 
   bool maps() const { return !refused_; }

@@ -45,8 +45,8 @@ class OutsideAccount {
   void unsettle() { served_since_growth_ = 0; }
   // Tells the pool. Error: the device's, when free handles had to make way.
   Status publish() { return pool_.set_outside(with(0)); }
-  // What others free is noticed late, so the device is asked before something is refused for its sake. Is it
-  // less than the pool was told? It is told then.
+  // What others free is noticed late, so the device is asked before something is refused for its sake. Where
+  // it is less than the pool was told, the pool is told, and this is true.
   bool shrinks();
 
  private:

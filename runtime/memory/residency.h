@@ -90,7 +90,7 @@ struct Range {
   bool in_use = false;  // a live allocation owns it
   bool pinned = false;  // and each chunk of it `stays`
 
-  // Has a stream other than this one touched it?
+  // Whether a stream other than this one has touched it.
   bool used_beside(StreamIndex stream) const;
 };
 
@@ -143,7 +143,7 @@ class Residency {
   // number, touches; `op` tells lists apart.
   void gather(Range& range, std::uint64_t offset, std::uint64_t bytes, Effect effect, std::uint32_t operand,
               std::uint64_t op, std::vector<ChunkUse>& uses);
-  // Is all of it on the device, with its content, and not on its way out?
+  // Whether all of it is on the device, with its content, and not on its way out.
   static bool settled(const std::vector<ChunkUse>& uses);
   // Handle bytes that the uses lack.
   static std::uint64_t missing(const std::vector<ChunkUse>& uses);
@@ -156,7 +156,7 @@ class Residency {
   // The same for as many of them as there is memory for, while the rest waits for more. Returns the bytes of
   // the smallest chunk that still lacks it, 0 where none does.
   Result<std::uint64_t> make_resident_ahead(const std::vector<ChunkUse>& uses);
-  // Do all uses find the content that they need? Error internal: it was dropped and not made again.
+  // All uses find the content that they need. Error internal: some was dropped and not made again.
   // `remaking`: they are a replay's, which may write a part of what was dropped.
   static Status has_content(const std::vector<ChunkUse>& uses, bool remaking);
   // Work that uses the chunks was put into a stream. The caller settles what of their content is `live`.

@@ -94,7 +94,7 @@ class StreamOrder {
   }
   // ... follows all that was launched until now, in every stream.
   Status follow_all(StreamIndex waiter);
-  // Has the device got beyond the point? Asks the driver only where it is not known.
+  // Whether the device has got beyond the point. Asks the driver only where it is not known.
   Result<bool> finished(Mark mark);
   Result<bool> finished(const Marks& marks);
   // An event that completes at or after the point; `none` where the point is known to be finished. Where the
@@ -107,7 +107,7 @@ class StreamOrder {
 
   // A host function or wait-value stands in the stream: its later work may wait for the program itself.
   void note_host_blocking(StreamIndex stream);
-  // May any stream still be blocked by the program?
+  // Whether any stream may still be blocked by the program.
   Result<bool> host_blocked();
 
   // What is in the stream is pooch's own work.

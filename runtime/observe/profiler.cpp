@@ -82,7 +82,7 @@ void Profiler::launched() {
   }
 }
 
-// Has the device done all that was timed? Asked now and then: a timer costs as long as it lives.
+// Whether the device has done all that was timed. Asked now and then: a timer costs as long as it lives.
 bool Profiler::passed() {
   constexpr unsigned now_and_then = 16;
   if (!marked_) mark();
@@ -158,7 +158,7 @@ bool Profiler::open_timer() {
   return true;
 }
 
-// The next step begins an iteration: is it to be timed?
+// The next step begins an iteration. Decides whether that is timed.
 void Profiler::decide(tracker::StepIndex next) {
   timing_ = false;
   running_.reset();
@@ -172,7 +172,7 @@ void Profiler::decide(tracker::StepIndex next) {
   running_->start = next;
 }
 
-// No phase is known where the program is: is the next step to be timed?
+// No phase is known where the program is. Decides whether the next step is timed.
 void Profiler::decide_early() {
   constexpr tracker::StepIndex now_and_then = 512;
   timing_ = false;

@@ -37,11 +37,11 @@ class Profiler {
   Profiler(Device& device, tracker::Tracker& tracker, std::optional<cupti::TimerChoice> choice)
       : device_(device), tracker_(tracker), choice_(choice) {}
 
-  // Are ops timed at present? Then every launch is to be bracketed.
+  // Whether ops are timed at present. Then every launch is to be bracketed.
   bool timing() const { return timing_; }
-  // May what is said of the next op end up in the profile? Not in phases that are known well enough.
+  // Whether what is said of the next op may end up in the profile. Not in phases that are known well enough.
   bool describing() const;
-  // Does a timer still hold times, or wait for some?
+  // Whether a timer still holds times, or waits for some.
   bool measuring() const { return timer_ != nullptr; }
   // Around the launch of an op. Returns its number, for end(): where the launch blocks, other threads' ops
   // come in between.
@@ -60,7 +60,7 @@ class Profiler {
 
   // Times some more iterations of the phase, for stretch() alone.
   void time_again(tracker::PhaseIndex phase);
-  // Are they still to come?
+  // Whether they are still to come.
   bool timing_again(tracker::PhaseIndex phase) const;
   // How long they were, from the begin of one to the begin of the next, by the time that their own ops took:
   // the same whether the device's clock is fast or slow just then. The median; empty: not all were timed.

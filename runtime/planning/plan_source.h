@@ -63,13 +63,13 @@ class PlanSource {
   // A phase is known: looks for its plan. `profile` is asked only where a planner must work; then the answer
   // is true. Never waits; further requests for the same phase do nothing.
   bool request(const std::string& phase, const std::function<Profile()>& profile, const Wish& wish);
-  // Is POOCH_PLAN the phase's plan, whatever is wished for?
+  // Whether POOCH_PLAN is the phase's plan, whatever is wished for.
   bool given(const std::string& phase) const { return from_file_ && from_file_->phase == phase; }
   // The phase may be requested again. Not while a planner is at work for it.
   void forget(const std::string& phase);
   // The phase's plan, once, as soon as there is one. Never waits.
   std::optional<Plan> poll(const std::string& phase);
-  // May poll(phase) still bring one?
+  // Whether poll(phase) may still bring one.
   bool pending(const std::string& phase) const;
   // Waits until poll(phase) has its answer, as long as the planner may take at most.
   void settle(const std::string& phase);

@@ -142,7 +142,7 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
             plan.predicted_ms, plan.in_core_ms);
 }
 
-// Is what was planned for still so?
+// Whether what was planned for is still so.
 void Planning::reconsider(tracker::PhaseIndex phase, State& state, const KnownPhase& known) {
   if (!differs(state.basis, known)) {
     state.basis.revision = known.revision;

@@ -1,4 +1,4 @@
-// Do handles of host memory work? A driver may say that it has them and crash when it is asked for one
+// Whether handles of host memory work. A driver may say that it has them and crash when it is asked for one
 // (NVIDIA/nccl issues 2106 and 2190). So another process asks, the `pooch` that came with the library, and
 // says how it went. Whether they work or the driver crashes is kept in the cache folder, for this device and
 // this file of the driver.

@@ -50,7 +50,7 @@ class KernelReader {
 
   // Never waits.
   std::uint64_t ask(Question question);
-  // Is something asked that has no answer yet?
+  // Whether something is asked that has no answer yet.
   bool pending() const;
   // What was answered since the last time. Never waits.
   std::vector<Answer> poll();

@@ -47,7 +47,7 @@ class Search {
     return look((total_ - 1) / window * window);
   }
 
-  // Is the window part of a table?
+  // Whether the window is part of a table.
   bool look(std::uint64_t at) {
     std::array<std::byte, window> buffer;
     const auto words = memory_.at(at, std::span(buffer).first(std::min(window, total_ - at)));

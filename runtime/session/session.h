@@ -35,7 +35,7 @@ class Session {
 
   // --- allocation
 
-  // Is an allocation of this size pooch's business, or to be passed through?
+  // Whether pooch serves an allocation of this size. Others are passed through.
   bool manages(std::uint64_t bytes) const;
   // An address for `bytes`; nothing is backed yet. `stream` for a stream-ordered allocation, whose content is
   // usable from that stream's next work on. `origin`: what it is from, for the caller to be told again. Error
@@ -84,7 +84,7 @@ class Session {
 
   // --- queries
 
-  // One comparison: is it in the arena?
+  // Whether it lies in the arena. One comparison.
   bool owns(Address address) const;
   // The live managed allocation that contains `address`.
   std::optional<Extent> find(Address address) const;
@@ -115,10 +115,10 @@ class Session {
   // together; `refusal.failed` where the device refused something that pooch asked of it, and from then on
   // for every call that may read managed memory. Operands outside managed memory cost nothing.
   int submit(const Call& call, FunctionRef<int()> launch, Refusal refusal);
-  // Is it worth while to say more of the next call than what tells it from others? False where there is no
+  // Whether anybody reads more of the next call than what tells it from others. False where there is no
   // report, and in phases that are known well enough.
   bool wants_details() const;
-  // ... where it comes from?
+  // ... reads where it comes from.
   bool wants_call_sites() const;
   // A host function or wait-value was put into `stream`: later work there may wait for the program itself.
   void note_host_blocking(StreamHandle stream);

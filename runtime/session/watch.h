@@ -34,7 +34,7 @@ class Watch {
     passing_.fetch_sub(1, std::memory_order_release);
   }
 
-  // Is a call of this thread on its way?
+  // Whether a call of this thread is on its way.
   static bool thread_passes() { return own_ > 0; }
 
   void begin() {

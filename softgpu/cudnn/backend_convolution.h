@@ -24,7 +24,7 @@ struct ConvPlan {
   GraphConv conv;  // with workspace and flops
 };
 
-// Is this an operation of convolution at all?
+// Whether this is an operation of convolution at all.
 std::optional<ConvDirection> conv_direction(cudnnBackendDescriptorType_t type);
 // An operation's tensors and descriptor as one convolution. BAD_PARAM where they contradict each other,
 // NOT_SUPPORTED where no kernel here does it; `result` is set on success only.

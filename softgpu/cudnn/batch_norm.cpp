@@ -79,7 +79,7 @@ void running_average(float& average, double value, double factor) {
       factor == 1.0 ? value : value * factor + static_cast<double>(average) * (1.0 - factor));
 }
 
-// Can the kernels below take them as they are?
+// Whether the kernels below can take them as they are.
 bool plain(const BatchNormShape& shape, cudnnDataType_t type, std::initializer_list<const Layout*> layouts) {
   for (const Layout* l : layouts) {
     const bool per_activation = shape.s == 1 && shape.m != l->dims[1];

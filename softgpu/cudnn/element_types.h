@@ -16,7 +16,7 @@ std::vector<float> load_elements(std::uint64_t address, cudnnDataType_t type, co
 void store_elements(std::uint64_t address, cudnnDataType_t type, const Layout& layout,
                     const std::vector<float>& from);
 
-// Does arithmetic in float make sense of it?
+// Whether arithmetic in float makes sense of it.
 inline bool is_floating(cudnnDataType_t type) {
   return type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16;
 }

@@ -99,7 +99,7 @@ class AddressMap {
   std::optional<std::uint64_t> take(std::uint64_t bytes);
   void give(std::uint64_t base, std::uint64_t bytes);
 
-  // Was `address` ever the device's?
+  // Whether `address` was ever the device's.
   bool device(std::uint64_t address) const;
 
  private:

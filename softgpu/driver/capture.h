@@ -44,8 +44,8 @@ class Captures {
   CUresult begin(const StreamPtr& stream, CUstreamCaptureMode mode);
   // Takes all its streams back. `*nodes` only where it succeeded.
   CUresult end(const StreamPtr& stream, std::vector<Work>* nodes);
-  // May this thread call a function that might wait for the device? Where not, the captures in its way are
-  // spoilt.
+  // Whether this thread may call a function that might wait for the device. Where not, the captures in its
+  // way are spoilt.
   bool admit(const char* function);
 
  private:

@@ -1,5 +1,5 @@
-// Judges accesses: is there memory, whose is it, was it written, and is everyone who touched it before
-// ordered before us? Keeps the shadows.
+// Judges accesses: whether there is memory, whose it is, whether it was written, and whether everyone who
+// touched it before is ordered before us. Keeps the shadows.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,8 @@ class Checker {
     if (provenance_ != nullptr) provenance_->forget_host(base, bytes);
   }
 
-  // Is the whole range device memory that can be accessed now? Used before work is accepted; adds nothing.
+  // Whether the whole range is device memory that can be accessed now. Used before work is accepted; adds
+  // nothing.
   bool valid_device(std::uint64_t address, std::uint64_t bytes);
   // Adds the violation that an access to this bad range is, without making it fatal.
   void refuse(std::uint64_t address, std::uint64_t bytes, bool write, const Access& by);

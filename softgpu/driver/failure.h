@@ -19,7 +19,7 @@ class Failure {
   // Empty where the text cannot be understood.
   static std::optional<Failure> parse(std::string_view text);
   static const char* accepted() { return "FUNCTION:N[+][=UNKNOWN|OUT_OF_MEMORY|ILLEGAL_ADDRESS], N from 1"; }
-  // A call of this function has begun, the `number`-th of all: does it fail?
+  // A call of this function has begun, the `number`-th of all. Whether it fails.
   bool strikes(const char* function, std::uint64_t number) {
     return left_ != 0 && counts_down(function, number);
   }

@@ -53,7 +53,7 @@ class FatBinary {
   // By name, as it is mangled.
   using Kernels = std::map<std::string, DeviceKernel, std::less<>>;
 
-  // Is this a wrapper, a container or a cubin?
+  // Whether this is a wrapper, a container or a cubin.
   static bool recognises(const void* code);
   // The last two: they hold no addresses, so files may have them.
   static bool recognises_file(const void* code);

@@ -77,7 +77,7 @@ class Provenance {
   bool move_bytes(const CopyPart& part);
   bool still_there(std::uint64_t begin, std::uint64_t end, const Kept& kept) const;
   void deliver(const CopyPart& part, const std::vector<Run>& runs);
-  // Does the host get all bytes of such a copy?
+  // Whether the host gets all bytes of such a copy.
   bool whole_on_host(const CopyPart& part) const;
   // `whole`: with all bytes.
   void deliver_to_host(const CopyPart& part, const std::vector<Run>& runs, bool whole);

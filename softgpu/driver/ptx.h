@@ -21,7 +21,7 @@ struct PtxEntry {
   std::vector<KernelParam> params;
 };
 
-// Is this the beginning of a PTX module? They start with .version, comments aside.
+// Whether this is the beginning of a PTX module. They start with .version, comments aside.
 bool is_ptx(const char* text);
 // Its kernels; nothing where an entry cannot be understood.
 std::optional<std::vector<PtxEntry>> ptx_entries(std::string_view text);

@@ -161,7 +161,7 @@ CUresult Scheduler::record(Lock& lock, const StreamPtr& stream, const RecordPtr&
   return submit(lock, stream, std::move(work));
 }
 
-// Would a record that is submitted now be reached with nothing else to be done first?
+// Whether a record that is submitted now would be reached with nothing else to be done first.
 bool Scheduler::passes_at_once(const Stream& stream) const {
   return !random_ && !violations_.sticky() && !stream.blocking && stream.idle() && pending_.empty();
 }

@@ -64,7 +64,7 @@ class Scheduler {
   void wait(Lock& lock, const StreamPtr& stream);
   void wait(Lock& lock, const RecordPtr& record);
   void wait_context(Lock& lock, const Context* context);  // null: everything
-  // Has it finished by the host's clock? Then the host has seen it.
+  // Whether it has finished by the host's clock. Then the host has seen it.
   bool finished(Lock& lock, const StreamPtr& stream);
   bool finished(Lock& lock, const RecordPtr& record);
   // Runs whatever can run; used where memory is short.
@@ -127,7 +127,7 @@ class Scheduler {
   bool stopping_ = false;
 };
 
-// Is this thread inside a host function? It may not call CUDA then.
+// Whether this thread is inside a host function. It may not call CUDA then.
 bool in_host_function();
 
 }  // namespace softgpu

@@ -16,7 +16,7 @@ const Operand* label_of(const Instruction& one) {
   return nullptr;
 }
 
-// Does control also go on behind a branch or a return?
+// Whether control also goes on behind a branch or a return.
 bool is_conditional(const Instruction& one) {
   if (one.guard || one.has("DIV") || one.has("CONV") || one.has("ANY")) return true;
   return std::any_of(one.operands.begin(), one.operands.end(), [](const Operand& o) {

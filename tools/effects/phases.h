@@ -30,10 +30,10 @@ class Phases {
 
   std::size_t regions() const { return after_.size(); }
   std::size_t region(std::size_t block) const { return region_[block]; }
-  // Can a thread be in `later` after, or while, another is in `earlier`?
+  // Whether a thread can be in `later` after, or while, another is in `earlier`.
   bool follows(std::size_t later, std::size_t earlier) const { return after_[earlier][later]; }
   bool leads(std::size_t block, std::size_t to) const { return successors_[block].contains(to); }
-  // May a thread run it more than once?
+  // Whether a thread may run it more than once.
   bool repeats(std::size_t block) const { return repeats_[block]; }
 
  private:
