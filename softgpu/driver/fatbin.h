@@ -7,7 +7,7 @@
 // A cubin has a section `.nv.info.<kernel>` per kernel, whose attribute KPARAM_INFO gives ordinal, offset and
 // size of each parameter, and a section `.nv.info`, whose attributes FRAME_SIZE and MIN_STACK_SIZE give the
 // local memory that the function of a symbol needs. The layouts are not documented; they were read from what
-// nvcc 13 and the public PyTorch wheels contain, and tests/contract/softgpu_fatbin.cpp reads both.
+// nvcc 13 and the public PyTorch wheels contain, and tests/softgpu/fatbin.cpp reads both.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 """What an answer must be for its check to be ok. Each function gives what is wrong, in words; none asks a device, so that each
-judgement has a test (tests/unit/gpu_judge.py)."""
+judgement has a test (tests/unit/tools/gpu_judge.py)."""
 import math
 import statistics
 

@@ -1,7 +1,7 @@
 """Plans with something wrong in them under POOCH_PLAN, through the whole library: each is refused in one line, which ends
 the program before it has begun, or left aside in one line, or carried out; what is trained is the same.
 
-10,000 mutants of plans run without the preload, in tests/unit/plan_mutants.cpp; here is a sample.
+10,000 mutants of plans run without the preload, in tests/unit/runtime/plan_mutants.cpp; here is a sample.
 
 usage: plan_mutants.py BUILD_FOLDER [MUTANTS [SEED]]
 """

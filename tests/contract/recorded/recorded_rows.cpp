@@ -15,7 +15,7 @@
 #include <sstream>
 #include <string>
 
-#include "tests/unit/replay_session.h"
+#include "tests/unit/interpose/replay_session.h"
 
 extern "C" int recorded_pointer_mode;
 
