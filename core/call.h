@@ -3,63 +3,17 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string_view>
 
 #include "core/effect.h"
 #include "core/function_ref.h"
 #include "core/ids.h"
+#include "core/op_kind.h"
 #include "core/replay.h"
 #include "core/shape.h"
 
 namespace pooch {
-
-enum class OpKind : std::uint8_t {
-  conv_forward,
-  conv_backward_data,
-  conv_backward_filter,
-  conv_backward_bias,
-  batch_norm_forward,
-  batch_norm_backward,
-  activation_forward,
-  activation_backward,
-  pooling_forward,
-  pooling_backward,
-  softmax_forward,
-  softmax_backward,
-  response_norm_forward,
-  response_norm_backward,
-  dropout_forward,
-  dropout_backward,
-  elementwise,
-  gemm,
-  blas,
-  copy_in,      // host to device
-  copy_out,     // device to host
-  copy_device,  // device to device
-  set,
-  bare_launch,
-  launch_forward,  // a bare launch whose name tells which half it belongs to
-  launch_backward,
-  collective,      // between devices: never made again, since all of them would have to take part
-  kernel,          // a bare launch whose machine code says all that it touches
-  kernel_forward,  // ... and whose name tells which half it belongs to
-  kernel_backward,
-};
-constexpr OpKind last_op_kind = OpKind::kernel_backward;
-
-// "conv_forward"
-std::string_view name(OpKind kind);
-std::optional<OpKind> parse_op_kind(std::string_view text);
-
-// Which half of a training iteration the kind alone tells.
-enum class Direction : std::uint8_t { either, forward, backward };
-Direction direction(OpKind kind);
-// Between host and device: may come at any moment between two ops, so it has no position of its own.
-constexpr bool is_host_copy(OpKind kind) {
-  return kind == OpKind::copy_in || kind == OpKind::copy_out;
-}
 
 // One operand: `bytes` bytes from `address`. Addresses that pooch does not manage are allowed and ignored.
 struct Access {

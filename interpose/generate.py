@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import recipes  # noqa: E402
 from spec import surface  # noqa: E402
-from spec.language import HAZARDS, Hook, Row, SpecError, condition_scalar  # noqa: E402
+from spec.language import HAZARDS, OP_KINDS, Hook, Row, SpecError, condition_scalar  # noqa: E402
 
 LIBRARIES = ["cuda", "cudnn", "cublas", "cublaslt", "nccl"]  # those with wrappers
 
@@ -148,14 +148,6 @@ HELPERS = set(
 EFFECTS = {"read", "write", "overwrite", "read_write", "scratch"}
 
 
-def op_kinds():
-    """The enumerators of OpKind in core/call.h."""
-    path = os.path.join(HERE, "..", "core", "call.h")
-    with open(path, encoding="utf-8") as file:
-        body = re.search(r"enum class OpKind[^{]*\{(.*?)\}", file.read(), re.S).group(1)
-    return set(re.findall(r"^\s*(\w+),", body, re.M))
-
-
 def check_expression(row, function, expression, extra=()):
     text = re.sub(r"(\.|->)\s*\w+", "", expression)
     for word in re.findall(r"[A-Za-z_]\w*", text):
@@ -203,7 +195,7 @@ def wrapped(spec):
 
 
 def check(spec, headers):
-    kinds = op_kinds()
+    kinds = OP_KINDS
     for entry in wrapped(spec):
         function = headers.functions.get(entry.name)
         if function is None:

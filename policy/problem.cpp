@@ -15,27 +15,6 @@ std::uint64_t rounded(std::uint64_t bytes) {
   return (bytes + granularity - 1) / granularity * granularity;
 }
 
-// Whether the op's effects are known well enough, and its result depends on nothing but its operands.
-bool can_replay(OpKind kind) {
-  switch (kind) {
-    case OpKind::conv_forward:
-    case OpKind::batch_norm_forward:
-    case OpKind::activation_forward:
-    case OpKind::pooling_forward:
-    case OpKind::softmax_forward:
-    case OpKind::response_norm_forward:
-    case OpKind::elementwise:
-    case OpKind::gemm:
-    case OpKind::copy_device:
-    case OpKind::set:
-    case OpKind::kernel:
-    case OpKind::kernel_forward:
-      return true;
-    default:  // dropout draws new numbers; bare launches are not understood; blas may add into anything
-      return false;
-  }
-}
-
 // Least squares: latency and rate; the rate alone where the samples do not spread.
 struct Line {
   double latency_us = 0, us_per_byte = 0;
@@ -280,7 +259,7 @@ void Reader::make_segments() {
     segment.last = p;
     segment.us += phase_.ops[p].us + phase_.ops[p].gap_us;
     segment.base = std::max(segment.base, base_[p]);
-    segment.convolution |= phase_.ops[p].kind <= OpKind::conv_backward_bias;
+    segment.convolution |= is_convolution(phase_.ops[p].kind);
     problem_.segment_of.push_back(problem_.last_segment());
   }
   for (MovableMap& map : problem_.maps) {
@@ -313,7 +292,7 @@ std::int32_t Reader::valid_until(std::uint32_t version) const {
 // Versions in program order: whatever one is made from comes before it.
 std::int32_t Reader::reproducible_until(std::uint32_t version) {
   const std::int32_t producer = problem_.producer_of[version];
-  if (producer == outside || !can_replay(phase_.ops[producer].kind)) return nowhere;
+  if (producer == outside || !facts(phase_.ops[producer].kind).has(OpTraits::replayed)) return nowhere;
   std::int32_t until = forever;
   for (const Source& source : problem_.sources[producer]) {
     until = std::min(until, std::max(source.valid_until, reproducible_[source.version]));

@@ -54,8 +54,9 @@ class Builder {
   std::vector<std::uint32_t> flowing_in(const ProfileOp& op, std::uint32_t out) const {
     std::vector<std::uint32_t> in;
     for (const std::uint32_t v : op.reads)
-      if (flows(v) && (works_in_place(op.kind) || !overlap(version(v), version(out)))) in.push_back(v);
-    if (in.empty() && takes_data(op.kind)) {
+      if (flows(v) && (!facts(op.kind).has(OpTraits::apart) || !overlap(version(v), version(out))))
+        in.push_back(v);
+    if (in.empty() && facts(op.kind).has(OpTraits::parameters)) {
       // Data that stays on the device looks like a parameter; but nobody trains it.
       for (const std::uint32_t v : op.reads)
         if (is_constant(v)) return {v};
@@ -154,7 +155,7 @@ class Builder {
     };
     std::stable_partition(layer.inputs.begin(), layer.inputs.end(), replaced);
     layer.output = add_map({out}, layer.bytes);
-    if (!layer.inputs.empty() && works_in_place(op.kind) && replaced(layer.inputs[0]))
+    if (!layer.inputs.empty() && !facts(op.kind).has(OpTraits::apart) && replaced(layer.inputs[0]))
       inside_.emplace_back(layer.output, layer.inputs[0]);
     const auto index = static_cast<std::uint32_t>(graph_.layers.size());
     producer_[layer.output] = index;
@@ -188,7 +189,7 @@ class Builder {
     int most = 0;
     for (std::uint32_t i = 0; i < graph_.layers.size(); ++i) {
       const Layer& layer = graph_.layers[i];
-      if (layer.forward.empty() || !is_backward_of(op, phase_.ops[layer.forward.front()])) continue;
+      if (layer.forward.empty() || !is_backward_of(op.kind, phase_.ops[layer.forward.front()].kind)) continue;
       if (has_backward_op_like(layer, op)) continue;
       if (const int shared = shared_reads(layer, op); shared > 0 && shared >= most) best = i, most = shared;
     }
@@ -229,7 +230,8 @@ class Builder {
     for (const std::uint32_t v : op.reads)
       for (const std::int32_t reader : version(v).readers)
         if (reader != position && layer_of_[reader] != none &&
-            has_parameters(phase_.ops[graph_.layers[layer_of_[reader]].forward.front()].kind))
+            facts(phase_.ops[graph_.layers[layer_of_[reader]].forward.front()].kind)
+                .has(OpTraits::parameters))
           return attribute(layer_of_[reader], position);
   }
 

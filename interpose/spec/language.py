@@ -6,6 +6,7 @@ or filter descriptor stands for the bytes it describes.
 """
 
 import dataclasses
+import pathlib
 import re
 from typing import Optional
 
@@ -78,11 +79,16 @@ HAZARDS = {
 # Those that a replay cannot cure.
 NEVER_REPLAYED = ("dropout_states", "trial")
 
-# The kinds that can_replay in policy/problem.cpp names: their rows have a recipe or a reason.
-REPLAYED_KINDS = frozenset(
-    """conv_forward batch_norm_forward activation_forward pooling_forward softmax_forward response_norm_forward
-    elementwise gemm copy_device set""".split()
-)
+# Of core/op_kind.cpp: by enumerator of OpKind, its traits. Rows of kinds that plans replay have a recipe or a reason.
+OP_KINDS = {
+    kind: frozenset(traits.split(" | "))
+    for kind, traits in re.findall(
+        r'^ *\{OpKind::(\w+), "\w+", Direction::\w+, ([\w |]+),',
+        (pathlib.Path(__file__).resolve().parents[2] / "core/op_kind.cpp").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+}
+REPLAYED_KINDS = frozenset(kind for kind, traits in OP_KINDS.items() if "replayed" in traits)
 
 
 @dataclasses.dataclass(frozen=True)

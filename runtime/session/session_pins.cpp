@@ -130,16 +130,10 @@ void Session::Impl::find_tables() {
   }
 }
 
-// A launch of a kernel of which nothing tells what it computes: that may be addresses.
-static bool may_make_addresses(OpKind kind) {
-  return (kind >= OpKind::bare_launch && kind <= OpKind::launch_backward) ||
-         (kind >= OpKind::kernel && kind <= OpKind::kernel_backward);
-}
-
 // Whole allocations: a table may lie anywhere in what an operand is a part of.
 void Session::Impl::note_small_buffers(const Call& call, const tracker::Op& op) {
-  if (!may_make_addresses(call.kind) || call.trial || !observers.profiler.describing()) return;
-  const bool by_code = call.kind >= OpKind::kernel;
+  if (!facts(call.kind).has(OpTraits::launch) || call.trial || !observers.profiler.describing()) return;
+  const bool by_code = facts(call.kind).has(OpTraits::by_code);
   for (const tracker::Operand& operand : op.operands) {
     if (operand.effect != Effect::read_write && !(by_code && operand.effect == Effect::write)) continue;
     const tracker::Allocation* whole = tracker.allocations().starting_at(operand.base);
