@@ -60,7 +60,8 @@ constexpr OpTraits operator|(OpTraits a, OpTraits b) {
   return static_cast<OpTraits>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
 }
 
-struct OpKindFacts {
+// In the order in which a row is read.
+struct OpKindFacts {  // NOLINT(clang-analyzer-optin.performance.Padding)
   OpKind kind;
   std::string_view name;  // "conv_forward"
   Direction direction;
