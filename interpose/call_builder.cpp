@@ -16,7 +16,7 @@ Effect for_span(Effect effect, bool dense) {
   return !dense && (effect == Effect::overwrite || effect == Effect::scratch) ? Effect::write : effect;
 }
 
-// Neither is empty: each begins before the other ends where one begins inside of the other.
+// Whether one begins inside of the other. Neither is empty.
 bool overlap(const Access& a, Address address, std::uint64_t bytes) {
   return address - a.address < a.bytes || a.address - address < bytes;
 }

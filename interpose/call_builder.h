@@ -127,7 +127,7 @@ class CallBuilder {
   };
   std::size_t count_ = 0;
   std::vector<Access> spilled_;
-  // All operands so far lie between; most of a call's next ones do not.
+  // All operands so far lie in [low_, high_). One outside of it overlaps none of them.
   Address low_{~std::uint64_t{0}}, high_{};
 };
 

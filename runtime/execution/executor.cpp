@@ -26,7 +26,7 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
   // The old one may be what the layout is for.
   if (book_.scripts.contains(phase))
     if (const auto apart = dismantle(held); !apart) return apart;
-  if (now_ != nullptr && &now_->script == script_of(phase))
+  if (iteration_ != nullptr && &iteration_->script == script_of(phase))
     if (const auto left = leave(held); !left) return left;
   const Script& taken = *adopted.script;
   Adopted& place = book_.scripts[phase];
@@ -57,10 +57,10 @@ void Executor::enter(const tracker::Iterations::Where& where, const Script& scri
   if (!alias_.built()) parts_.pool.use_units();
   // The phase may have turned out to be another one than was expected: then some of its ops have passed.
   const tracker::StepIndex now = parts_.tracker.steps();
-  now_ = std::make_shared<Iteration>(script, where.start, now);
+  iteration_ = std::make_shared<Iteration>(script, where.start, now);
   ++changes_;
   parts_.verification.begin(followed()->trust, script.plan().host_bytes);
-  if (now_->from_the_start) {
+  if (iteration_->from_the_start) {
     clock_.begin(where.phase, stream);
     begin_watch(where.phase, *followed(), stream);
   } else {
@@ -68,8 +68,8 @@ void Executor::enter(const tracker::Iterations::Where& where, const Script& scri
   }
   for (tracker::StepIndex step = where.start; step < now; ++step)
     if (parts_.tracker.log().has(step))
-      now_->bind(static_cast<std::int32_t>(step - where.start), parts_.tracker.log().operands(step),
-                 parts_.tracker.allocations());
+      iteration_->bind(static_cast<std::int32_t>(step - where.start), parts_.tracker.log().operands(step),
+                       parts_.tracker.allocations());
 }
 
 // What was dropped is made again while all that it needs is still there.
@@ -77,18 +77,18 @@ Status Executor::leave(Held& held) {
   if (trace_ != nullptr) trace_->instant("plan left");
   nvtx::mark("plan left");
   ++tally_.counts.left;
-  const std::shared_ptr<Iteration> left = now_;
+  const std::shared_ptr<Iteration> left = iteration_;
   log::info("the plan of phase {} is left at op {}", left->script.plan().phase,
             parts_.tracker.steps() - left->start);
   left->pending.clear();
   if (waits_.watching()) give_up_watch();
   if (const auto apart = dismantle(held); !apart) return apart;
-  if (now_ != left) return Done{};  // another thread's op was its last
+  if (iteration_ != left) return Done{};  // another thread's op was its last
   for (std::uint32_t i = left->next_replay; i < left->script.replays().size() && left->dropped > 0; ++i) {
     const Iteration::Kept* const kept = left->kept_for(left->script.replays()[i]);
     if (kept == nullptr) continue;
     if (const auto made = replay(i, kept->stream, held); !made) return made;
-    if (now_ != left) return Done{};  // another thread has left it
+    if (iteration_ != left) return Done{};  // another thread has left it
   }
   if (const auto ended = end_all_slots(*left); !ended) return ended;
   stop_following();
@@ -97,7 +97,7 @@ Status Executor::leave(Held& held) {
 
 void Executor::stop_following() {
   tally_.counts.unplanned = parts_.placement.fallbacks() - tally_.fallbacks_before;
-  now_ = nullptr;
+  iteration_ = nullptr;
   ++changes_;
   waits_.end();
   parts_.verification.end();
@@ -105,7 +105,7 @@ void Executor::stop_following() {
 }
 
 void Executor::finish() {
-  if (now_->from_the_start) {
+  if (iteration_->from_the_start) {
     ++tally_.counts.planned_iterations;
     tally_.counts.aliased_iterations += alias_.built();
     clock_.complete();
@@ -154,53 +154,53 @@ Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, 
   using Position = std::optional<std::int32_t>;
   if (const auto compared = settle_comparisons(held); !compared) return compared.error();
   if (!op.step) {
-    if (now_ != nullptr && now_->dropped > 0 && now_->touches_dropped(op.operands))
+    if (iteration_ != nullptr && iteration_->dropped > 0 && iteration_->touches_dropped(op.operands))
       if (const auto left = leave(held); !left) return left.error();
     const auto position =
-        now_ == nullptr ? 0 : static_cast<std::int32_t>(parts_.tracker.steps() - now_->start);
+        iteration_ == nullptr ? 0 : static_cast<std::int32_t>(parts_.tracker.steps() - iteration_->start);
     if (const auto admitted = admit(position, op.operands, held); !admitted) return admitted.error();
     return Position{};
   }
   for (;;) {
     const auto where = parts_.tracker.expect(op);
     const Script* const wanted = where ? script_of(where->phase) : nullptr;
-    if (now_ != nullptr && (wanted != &now_->script || where->start != now_->start)) {
+    if (iteration_ != nullptr && (wanted != &iteration_->script || where->start != iteration_->start)) {
       if (const auto left = leave(held); !left) return left.error();
       continue;  // a host wait may have let other ops in
     }
     const tracker::StepIndex steps = parts_.tracker.steps();
-    if (now_ == nullptr)
+    if (iteration_ == nullptr)
       if (const auto settled = settle_mappings(wanted, held); !settled) return settled.error();
     if (parts_.tracker.steps() != steps) continue;
     if (wanted == nullptr) {
       clock_.interrupt();
       return Position{};
     }
-    if (now_ == nullptr && learn(where->phase)) continue;
-    if (now_ == nullptr)
+    if (iteration_ == nullptr && learn(where->phase)) continue;
+    if (iteration_ == nullptr)
       if (const auto prepared = prepare_verification(*wanted, held); !prepared) return prepared.error();
     if (parts_.tracker.steps() != steps) continue;
-    if (now_ == nullptr) enter(*where, *wanted, stream);
-    const auto position = static_cast<std::int32_t>(parts_.tracker.steps() - now_->start);
-    if (position > now_->position + 1) {
+    if (iteration_ == nullptr) enter(*where, *wanted, stream);
+    const auto position = static_cast<std::int32_t>(parts_.tracker.steps() - iteration_->start);
+    if (position > iteration_->position + 1) {
       // An op came in between while another one blocked: nothing was done ahead of it.
       if (const auto left = leave(held); !left) return left.error();
       continue;
     }
     const tracker::StepIndex step = parts_.tracker.steps();
-    const std::shared_ptr<Iteration> mine = now_;
+    const std::shared_ptr<Iteration> mine = iteration_;
     if (const auto acted = act_before(position, op, stream, held); !acted) return acted.error();
-    if (parts_.tracker.steps() != step || now_ != mine) continue;
+    if (parts_.tracker.steps() != step || iteration_ != mine) continue;
     note_needed(op.operands, stream);
     return Position{position};
   }
 }
 
 Status Executor::act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream, Held& held) {
-  const std::shared_ptr<Iteration> mine = now_;
+  const std::shared_ptr<Iteration> mine = iteration_;
   if (mine->position != position) mine->position = position, mine->next_action = 0;
   const auto actions = mine->script.before(position);
-  while (now_ == mine && mine->position == position && mine->next_action < actions.size()) {
+  while (iteration_ == mine && mine->position == position && mine->next_action < actions.size()) {
     const ScriptAction action = actions[mine->next_action];
     if (action.kind == PlanAction::Kind::prefetch) {
       ++mine->next_action;
@@ -211,13 +211,13 @@ Status Executor::act_before(std::int32_t position, const tracker::Op& op, Stream
       // One that fails is tried again: by the same op, where the program repeats it, or when the plan is
       // left.
       if (const auto made = replay(action.subject, stream, held); !made) return made;
-      if (now_ != mine) break;
+      if (iteration_ != mine) break;
       ++mine->next_action;
       mine->next_replay = action.subject + 1;
     }
   }
   if (const auto ended = end_stand_ins(*mine); !ended) return ended;
-  if (now_ != mine) return Done{};
+  if (iteration_ != mine) return Done{};
   // Memory that came free since an earlier op goes to prefetches first.
   if (const auto fetched = fetch_pending(op.operands, held); !fetched) return fetched;
   return admit(position, op.operands, held);
@@ -226,11 +226,11 @@ Status Executor::act_before(std::int32_t position, const tracker::Op& op, Stream
 // In the plan's order: a later prefetch must not take the memory of an earlier one. Piece by piece, as memory
 // comes free, so that the link is not idle while the rest is waited for.
 Status Executor::fetch_pending(std::span<const tracker::Operand> awaited, Held& held) {
-  const std::shared_ptr<Iteration> mine = now_;
+  const std::shared_ptr<Iteration> mine = iteration_;
   while (!mine->pending.empty()) {
     const std::uint32_t map = mine->pending.front();
     if (const auto fetched = fetch_aliased(map, mine->position, held); !fetched) return fetched;
-    if (now_ != mine) return Done{};  // another thread's op was its last
+    if (iteration_ != mine) return Done{};  // another thread's op was its last
     const std::uint64_t bytes = gather_missing(mine->maps[map]);
     if (scratch_.uses.empty()) {
       if (!mine->pending.empty() && mine->pending.front() == map) mine->pending.pop_front();
@@ -239,7 +239,7 @@ Status Executor::fetch_pending(std::span<const tracker::Operand> awaited, Held& 
     if (Landing* const landing = parts_.residency.landing(); landing != nullptr) {
       const auto waited = landing->await_untouched(scratch_.uses, Landing::Patience::none, held);
       if (!waited) return waited.error().code == ErrorCode::out_of_memory ? Status(Done{}) : waited.error();
-      if (now_ != mine) return Done{};
+      if (iteration_ != mine) return Done{};
       if (*waited) continue;
     }
     if (const auto taken = parts_.departures.take_matching(scratch_.uses); !taken) return taken;
@@ -257,7 +257,7 @@ Status Executor::fetch_pending(std::span<const tracker::Operand> awaited, Held& 
       if (!mine->awaits_fetch(awaited)) return Done{};
       const auto came = parts_.departures.reclaim(first_bytes, Departures::Wait::yes, held);
       if (!came) return came.error();
-      if (!*came || now_ != mine) return Done{};  // the op itself asks Demand
+      if (!*came || iteration_ != mine) return Done{};  // the op itself asks Demand
     }
   }
   return Done{};
@@ -290,29 +290,30 @@ Status Executor::fetch(const Iteration& of, const std::vector<ChunkUse>& uses, s
 
 void Executor::keep(std::int32_t position, const Call& call, const tracker::Op& op,
                     std::unique_ptr<Replay> replay) {
-  if (replay != nullptr && now_ != nullptr) now_->keep(position, call, op, std::move(replay));
+  if (replay != nullptr && iteration_ != nullptr) iteration_->keep(position, call, op, std::move(replay));
 }
 
 Status Executor::after(std::int32_t position, const tracker::Op& op) {
-  if (now_ == nullptr || now_->start + static_cast<std::uint64_t>(position) + 1 != parts_.tracker.steps())
+  if (iteration_ == nullptr ||
+      iteration_->start + static_cast<std::uint64_t>(position) + 1 != parts_.tracker.steps())
     return Done{};
-  now_->bind(position, op.operands, parts_.tracker.allocations());
+  iteration_->bind(position, op.operands, parts_.tracker.allocations());
   tally_.peak = std::max(tally_.peak, parts_.pool.in_use());
   Status outcome = Done{};
-  for (const ScriptAction& action : now_->script.after(position)) {
+  for (const ScriptAction& action : iteration_->script.after(position)) {
     const Status done = action.kind == PlanAction::Kind::evict ? evict(action.subject) : drop(action.subject);
     if (!done && outcome) outcome = done;
   }
-  if (position + 1 == now_->script.positions()) finish();
+  if (position + 1 == iteration_->script.positions()) finish();
   return outcome;
 }
 
 Status Executor::evict(std::uint32_t map) {
-  const Iteration::Bound& bound = now_->maps[map];
+  const Iteration::Bound& bound = iteration_->maps[map];
   if (bound.range == nullptr) return Done{};
-  const nvtx::Range range(nvtx::Category::evict, now_->script.names()[map]);
+  const nvtx::Range range(nvtx::Category::evict, iteration_->script.names()[map]);
   for (Chunk& chunk : bound.range->chunks) {
-    const ScriptMap& planned = now_->script.maps()[map];
+    const ScriptMap& planned = iteration_->script.maps()[map];
     if (planned.of == MapClass::swap && chunk.offset + chunk.occupied > planned.moved) break;
     if (chunk.state != ChunkState::resident || chunk.pins > 0 || chunk.stale || chunk.occupied == 0) continue;
     if (!chunk.frames.empty()) {
@@ -334,13 +335,14 @@ Status Executor::evict(std::uint32_t map) {
 
 bool Executor::can_be_made_again(const ScriptMap& map) {
   return !map.chain.empty() && std::all_of(map.chain.begin(), map.chain.end(), [&](std::uint32_t index) {
-    return index >= now_->next_replay && now_->kept_for(now_->script.replays()[index]) != nullptr &&
+    return index >= iteration_->next_replay &&
+           iteration_->kept_for(iteration_->script.replays()[index]) != nullptr &&
            !makes_early_of_refused(index);
   });
 }
 
 Status Executor::drop(std::uint32_t map) {
-  Iteration::Bound& bound = now_->maps[map];
+  Iteration::Bound& bound = iteration_->maps[map];
   if (bound.range == nullptr) return Done{};
   if (bound.range->pinned) return Done{};  // something unseen may have changed it since
   // A call that blocks may be reading it in another thread. What makes a map again may pass through other
@@ -348,13 +350,13 @@ Status Executor::drop(std::uint32_t map) {
   if (std::any_of(bound.range->chunks.begin(), bound.range->chunks.end(),
                   [](const Chunk& chunk) { return chunk.pins > 0; }))
     return Done{};
-  if (refused(map) || !can_be_made_again(now_->script.maps()[map])) return evict(map);
-  if (const auto noted =
-          parts_.verification.dropping(map, now_->script.names()[map], *bound.range, now_->extents_made(map));
+  if (refused(map) || !can_be_made_again(iteration_->script.maps()[map])) return evict(map);
+  if (const auto noted = parts_.verification.dropping(map, iteration_->script.names()[map], *bound.range,
+                                                      iteration_->extents_made(map));
       !noted)
     return noted;
   bound.dropped = true;
-  ++now_->dropped;
+  ++iteration_->dropped;
   for (Chunk& chunk : bound.range->chunks) {
     if (chunk.state != ChunkState::resident || chunk.occupied == 0) continue;
     if (!chunk.frames.empty()) {
@@ -372,9 +374,9 @@ Status Executor::drop(std::uint32_t map) {
 
 Status Executor::freeing(const Range& range, AllocationId allocation, Held& held) {
   const Turn::Taken turn = turn_.take(held);
-  if (now_ != nullptr) {
-    now_->end(allocation, [this](std::uint32_t map) { parts_.verification.forget(map); });
-    if (now_->dropped > 0 && now_->feeds_dropped(allocation))
+  if (iteration_ != nullptr) {
+    iteration_->end(allocation, [this](std::uint32_t map) { parts_.verification.forget(map); });
+    if (iteration_->dropped > 0 && iteration_->feeds_dropped(allocation))
       if (const auto left = leave(held); !left) return left;
   }
   parts_.departures.forget(range);
@@ -382,9 +384,10 @@ Status Executor::freeing(const Range& range, AllocationId allocation, Held& held
 }
 
 Result<bool> Executor::freeing_outside(AllocationId allocation, Held& held) {
-  if (now_ == nullptr || now_->dropped == 0) return false;
+  if (iteration_ == nullptr || iteration_->dropped == 0) return false;
   const Turn::Taken turn = turn_.take(held);
-  if (now_ == nullptr || now_->dropped == 0 || !now_->feeds_dropped(allocation)) return false;
+  if (iteration_ == nullptr || iteration_->dropped == 0 || !iteration_->feeds_dropped(allocation))
+    return false;
   if (const auto left = leave(held); !left) return left.error();
   return true;
 }

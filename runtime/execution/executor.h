@@ -110,7 +110,9 @@ class Executor {
   // has dropped what it needs: before() has to be asked again.
   bool overtaken(const Readied& readied) const;
   // Whether the plan will replay the op at this position.
-  bool wants_copy(std::int32_t position) const { return now_ != nullptr && now_->script.keeps(position); }
+  bool wants_copy(std::int32_t position) const {
+    return iteration_ != nullptr && iteration_->script.keeps(position);
+  }
   void keep(std::int32_t position, const Call& call, const tracker::Op& op, std::unique_ptr<Replay> replay);
   // The op at this position was launched. Error: something stays on the device that should have left; nothing
   // else is wrong.
@@ -135,7 +137,7 @@ class Executor {
 
   ExecutorCounts counts() const {
     ExecutorCounts counts = tally_.counts;
-    if (now_ != nullptr) counts.unplanned = parts_.placement.fallbacks() - tally_.fallbacks_before;
+    if (iteration_ != nullptr) counts.unplanned = parts_.placement.fallbacks() - tally_.fallbacks_before;
     return counts;
   }
 
@@ -232,7 +234,7 @@ class Executor {
 
   Parts parts_;
   Book book_;
-  std::shared_ptr<Iteration> now_;  // that follows a plan; nullptr: none
+  std::shared_ptr<Iteration> iteration_;  // that follows a plan; nullptr: none
   // One thread at a time acts for a plan, host waits included. None waits for another thread of the program
   // meanwhile: see Departures::reclaim.
   Turn turn_;

@@ -101,8 +101,8 @@ Status Executor::close_slots() {
   for (auto& [phase, adopted] : book_.scripts) {
     for (std::size_t s = 0; s < adopted.slots.size(); ++s) {
       Range* const range = adopted.slots[s];
-      const bool at_work =
-          now_ != nullptr && &now_->script == adopted.script.get() && now_->slots[s] == range;
+      const bool at_work = iteration_ != nullptr && &iteration_->script == adopted.script.get() &&
+                           iteration_->slots[s] == range;
       if (range == nullptr || at_work) continue;
       if (const auto closed = close_slot(*range); !closed) return closed;
     }
@@ -132,14 +132,15 @@ AliasPhase Executor::alias_phase(const Adopted& adopted) {
 
 // The layout has a place for each of the operands now, or there is no layout any more.
 Status Executor::admit(std::int32_t position, std::span<const tracker::Operand> operands, Held& held) {
-  if (!alias_.built() || alias_.admit(now_ == nullptr ? nullptr : &now_->script, position, operands))
+  if (!alias_.built() ||
+      alias_.admit(iteration_ == nullptr ? nullptr : &iteration_->script, position, operands))
     return Done{};
   log::info("alias mode ends at op {}", position);
   return dismantle(held);
 }
 
 Status Executor::fetch_aliased(std::uint32_t map, std::int32_t position, Held& held) {
-  const std::shared_ptr<Iteration> mine = now_;
+  const std::shared_ptr<Iteration> mine = iteration_;
   if (!alias_.built() || mine->maps[map].range == nullptr) return Done{};
   for (Chunk& chunk : mine->maps[map].range->chunks) {
     if (chunk.frames.empty() || !chunk.stale) continue;

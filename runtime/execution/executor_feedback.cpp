@@ -71,7 +71,7 @@ bool Executor::proving(const Adopted& adopted) {
 // like others; in alias mode prefetches belong to the layout.
 void Executor::begin_watch(tracker::PhaseIndex phase, Adopted& adopted, StreamHandle stream) {
   if (watched_ || adopted.alias || adopted.feedback.ended() || proving(adopted)) return;
-  waits_.watch(now_->maps.size(), stream);
+  waits_.watch(iteration_->maps.size(), stream);
   if (waits_.watching()) watched_ = phase;
 }
 
@@ -83,9 +83,11 @@ void Executor::give_up_watch() {
 // Work that reads these is next in `stream`.
 void Executor::note_needed(std::span<const tracker::Operand> operands, StreamHandle stream) {
   if (!waits_.watching()) return;
-  for (std::uint32_t map = 0; map < now_->maps.size(); ++map) {
+  for (std::uint32_t map = 0; map < iteration_->maps.size(); ++map) {
     if (!waits_.awaited(map)) continue;
-    const auto is_it = [&](const tracker::Operand& o) { return o.allocation == now_->maps[map].allocation; };
+    const auto is_it = [&](const tracker::Operand& o) {
+      return o.allocation == iteration_->maps[map].allocation;
+    };
     if (std::any_of(operands.begin(), operands.end(), is_it)) waits_.needed(map, stream);
   }
 }

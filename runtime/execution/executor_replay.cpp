@@ -12,7 +12,7 @@ namespace pooch::runtime {
 // through it all the same.
 bool Executor::is_spared(const ReplayPlace& place) {
   if (place.kind != ReplayPlace::Kind::original || place.map == ReplayPlace::no_map) return false;
-  const Iteration::Bound& bound = now_->maps[place.map];
+  const Iteration::Bound& bound = iteration_->maps[place.map];
   return !bound.dropped && !bound.remade && !refused(place.map);
 }
 
@@ -20,9 +20,9 @@ bool Executor::is_spared(const ReplayPlace& place) {
 Result<Range*> Executor::memory_for(const ReplayPlace& place) {
   if (place.kind == ReplayPlace::Kind::temporary) return slot_memory(place.slot);
   if (!is_spared(place)) return nullptr;
-  Range*& range = now_->stand_ins[place.map];
+  Range*& range = iteration_->stand_ins[place.map];
   if (range == nullptr) {
-    const auto opened = open_slot(now_->script.life(now_->script.maps()[place.map].buffer).bytes);
+    const auto opened = open_slot(iteration_->script.life(iteration_->script.maps()[place.map].buffer).bytes);
     if (!opened) return opened.error();
     range = *opened;
   }
@@ -32,9 +32,9 @@ Result<Range*> Executor::memory_for(const ReplayPlace& place) {
 // Temporary memory comes and goes in the same order in every iteration, so its addresses repeat and mostly
 // are mapped still.
 Result<Range*> Executor::slot_memory(std::uint32_t slot) {
-  const Script& script = now_->script;
+  const Script& script = iteration_->script;
   const ReplaySlot& wanted = script.slots()[slot];
-  Range*& range = wanted.small ? small_slots_ : now_->slots[slot];
+  Range*& range = wanted.small ? small_slots_ : iteration_->slots[slot];
   if (wanted.small && range != nullptr && range->bytes < script.small_bytes()) range = nullptr;  // outgrown
   if (range == nullptr && !wanted.small && !followed()->slots.empty()) range = followed()->slots[slot];
   if (range == nullptr) {
@@ -62,7 +62,7 @@ Status Executor::close_slot(Range& range) {
 Status Executor::end_slots(const ScriptReplay& step) {
   const auto& laid_out = followed()->slots;
   for (const std::uint32_t slot : step.ends) {
-    Range* const range = std::exchange(now_->slots[slot], nullptr);
+    Range* const range = std::exchange(iteration_->slots[slot], nullptr);
     if (range == nullptr) continue;
     if (!laid_out.empty() && laid_out[slot] == range) {
       for (Chunk& chunk : range->chunks) chunk.live = false;
@@ -91,7 +91,7 @@ Status Executor::end_stand_ins(Iteration& of) {
 }
 
 Status Executor::replay(std::uint32_t index, StreamHandle stream, Held& held) {
-  const std::shared_ptr<Iteration> mine = now_;
+  const std::shared_ptr<Iteration> mine = iteration_;
   const ScriptReplay& step = mine->script.replays()[index];
   const Iteration::Kept* const call = mine->kept_for(step);
   if (call == nullptr || !mine->serves_dropped(step) || leaves_alone(step)) return end_slots(step);
@@ -101,7 +101,7 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, Held& held) {
                                     [this](const ReplayPlace& place) { return is_spared(place); })) {
     log::info("alias mode ends at a replay of op {}", step.position);
     if (const auto apart = dismantle(held); !apart) return apart;
-    if (now_ != mine) return Done{};  // another thread's op was its last
+    if (iteration_ != mine) return Done{};  // another thread's op was its last
   }
   scratch_.moved = kept.operands;
   for (std::size_t o = 0; o < scratch_.moved.size(); ++o) {
@@ -120,7 +120,7 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, Held& held) {
   if (const auto admitted = admit(mine->position, scratch_.moved, held); !admitted) return admitted;
   if (const auto placed = parts_.placement.place(kept.function, scratch_.moved, scratch_.uses, held); !placed)
     return placed;
-  if (now_ != mine) return Done{};  // another thread's op was its last
+  if (iteration_ != mine) return Done{};  // another thread's op was its last
   if (const auto there = Residency::has_content(scratch_.uses, /*remaking=*/true); !there) return there;
   const StreamIndex in = parts_.order.index(stream);
   for (const ChunkUse& use : scratch_.uses)
@@ -156,13 +156,13 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, Held& held) {
 
 // A map is back when the last replay has written into it.
 Status Executor::settle_restored(std::uint32_t index) {
-  for (const std::uint32_t map : now_->script.replays()[index].restores) {
-    Iteration::Bound& bound = now_->maps[map];
-    if (!bound.dropped || now_->restored_again_later(index, map)) continue;
+  for (const std::uint32_t map : iteration_->script.replays()[index].restores) {
+    Iteration::Bound& bound = iteration_->maps[map];
+    if (!bound.dropped || iteration_->restored_again_later(index, map)) continue;
     bound.dropped = false;
     bound.remade = true;
-    --now_->dropped;
-    const Iteration::Kept& kept = *now_->kept_for(now_->script.replays()[index]);
+    --iteration_->dropped;
+    const Iteration::Kept& kept = *iteration_->kept_for(iteration_->script.replays()[index]);
     if (const auto noted = parts_.verification.restored(map, kept.function); !noted) return noted;
   }
   return Done{};

@@ -60,7 +60,7 @@ void Executor::begin_trust(tracker::PhaseIndex phase, Adopted& adopted) {
 
 Executor::Adopted* Executor::followed() {
   for (auto& [phase, adopted] : book_.scripts)
-    if (now_ != nullptr && adopted.script.get() == &now_->script) return &adopted;
+    if (iteration_ != nullptr && adopted.script.get() == &iteration_->script) return &adopted;
   return nullptr;
 }
 
@@ -72,7 +72,7 @@ Status Executor::prepare_verification(const Script& script, Held& held) {
 Status Executor::settle_comparisons(Held& held) {
   const Status settled = parts_.verification.settle(held);
   const auto refused = parts_.verification.take_refused();
-  if (now_ == nullptr) return settled;
+  if (iteration_ == nullptr) return settled;
   for (const std::uint32_t map : refused) refuse(map);
   if (parts_.verification.failure()) give_up();
   return settled;
@@ -92,12 +92,12 @@ void Executor::refuse(std::uint32_t map) {
   if (adopted->trust.refused[map]) return;
   adopted->trust.refused[map] = true;
   for (const auto& [phase, other] : book_.scripts)
-    if (&other == adopted) book_.refused[phase].insert(now_->script.maps()[map].buffer);
-  for (const std::uint32_t index : now_->script.maps()[map].chain) {
-    const ScriptReplay& step = now_->script.replays()[index];
+    if (&other == adopted) book_.refused[phase].insert(iteration_->script.maps()[map].buffer);
+  for (const std::uint32_t index : iteration_->script.maps()[map].chain) {
+    const ScriptReplay& step = iteration_->script.replays()[index];
     if (std::find(step.restores.begin(), step.restores.end(), map) == step.restores.end()) continue;
     for (const std::uint32_t beside : step.restores) refuse(beside);
-    const Iteration::Kept* const kept = now_->kept_for(step);
+    const Iteration::Kept* const kept = iteration_->kept_for(step);
     if (kept != nullptr && makes_what_others_read(step, kept->operands))
       for (const std::uint32_t served : step.serves) refuse(served);
   }
@@ -112,22 +112,22 @@ bool Executor::refused(std::uint32_t map) {
 bool Executor::leaves_alone(const ScriptReplay& step) {
   return !step.restores.empty() &&
          std::all_of(step.restores.begin(), step.restores.end(),
-                     [&](std::uint32_t map) { return !now_->maps[map].dropped && refused(map); });
+                     [&](std::uint32_t map) { return !iteration_->maps[map].dropped && refused(map); });
 }
 
 // The map is there in its last version alone: what is made from an earlier one cannot be had without the
 // replay that is left out.
 bool Executor::makes_early_of_refused(std::uint32_t index) {
-  const auto& restores = now_->script.replays()[index].restores;
+  const auto& restores = iteration_->script.replays()[index].restores;
   return std::any_of(restores.begin(), restores.end(), [&](std::uint32_t map) {
-    return refused(map) && now_->restored_again_later(index, map);
+    return refused(map) && iteration_->restored_again_later(index, map);
   });
 }
 
 // Where the plan makes maps again, those that are swapped instead come back.
 void Executor::fetch_refused(const ScriptReplay& step) {
   for (const std::uint32_t map : step.restores)
-    if (!now_->maps[map].dropped && refused(map)) now_->pending.push_back(map);
+    if (!iteration_->maps[map].dropped && refused(map)) iteration_->pending.push_back(map);
 }
 
 }  // namespace pooch::runtime
