@@ -5,39 +5,22 @@
 #include <algorithm>
 
 #include "runtime/execution/prefetch_waits.h"
-#include "support/lazy_device.h"
+#include "tests/support/chain.h"
+#include "tests/support/lazy_device.h"
 
 namespace pooch::runtime {
 namespace {
 
-constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
 constexpr int maps = 6;  // made by ops 0 to 5, read by ops 6 to 11 in reverse order
 constexpr int ops = 2 * maps;
 constexpr double op_us = 100;
 
 std::int32_t reader(int map) {
-  return ops - 1 - map;
+  return test::reader_in_chain(maps, map);
 }
 
 KnownPhase chain() {
-  KnownPhase known;
-  PhaseProfile& phase = known.profile;
-  phase.id = "chain";
-  phase.functions = {"work"};
-  for (int map = 0; map < maps; ++map) {
-    phase.buffers.push_back({2 * MiB, true, map, reader(map) + 1});
-    phase.versions.push_back(
-        {static_cast<std::uint32_t>(map), 0, 2 * MiB, map, {reader(map)}, Role::feature_map});
-  }
-  for (int p = 0; p < ops; ++p) {
-    ProfileOp op;
-    op.us = op_us;
-    const auto map = static_cast<std::uint32_t>(p < maps ? p : ops - 1 - p);
-    (p < maps ? op.writes : op.reads).push_back(map);
-    phase.ops.push_back(op);
-    known.operands.push_back({map});
-  }
-  return known;
+  return test::chain_of(maps, op_us);
 }
 
 // Swaps the first `count` maps; each comes back at its reader.

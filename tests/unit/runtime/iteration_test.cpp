@@ -6,35 +6,16 @@
 
 #include <memory>
 
+#include "tests/support/chain.h"
+
 namespace pooch::runtime {
 namespace {
 
 constexpr int maps = 4, ops = 2 * maps;
 constexpr std::uint64_t bytes = 2 * MiB;
 
-KnownPhase chain() {
-  KnownPhase known;
-  PhaseProfile& phase = known.profile;
-  phase.id = "chain";
-  phase.functions = {"work"};
-  for (std::uint32_t map = 0; map < maps; ++map) {
-    const auto made = static_cast<std::int32_t>(map), read = ops - 1 - made;
-    phase.buffers.push_back({bytes, true, made, read + 1});
-    phase.versions.push_back({map, 0, bytes, made, {read}, Role::feature_map});
-  }
-  for (int p = 0; p < ops; ++p) {
-    ProfileOp op;
-    op.us = 100;
-    const auto map = static_cast<std::uint32_t>(p < maps ? p : ops - 1 - p);
-    (p < maps ? op.writes : op.reads).push_back(map);
-    phase.ops.push_back(op);
-    known.operands.push_back({map});
-  }
-  return known;
-}
-
 Script dropping_the_first() {
-  const KnownPhase known = chain();
+  const KnownPhase known = test::chain_of(maps, 100);
   Plan plan;
   plan.phase = known.profile.id;
   plan.structure = structure_of(known.profile);
