@@ -43,6 +43,7 @@ struct Call {
   // Keeps a deep copy of the call; to be asked during the call only. Null: it cannot be made again.
   const FunctionRef<std::unique_ptr<Replay>()>* keep = nullptr;
   bool unforeseen = false;  // may touch memory that no operand names
+  bool own = false;         // pooch's, of which the program knows nothing: who makes it says what failed
   std::uint32_t site = 0;   // where in the program: an id of interpose/callsites.h; 0: not known
   TriedAlgorithm tried{};   // of a convolution whose algorithms the program has tried
 };

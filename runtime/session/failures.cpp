@@ -22,9 +22,11 @@ void Failures::fail(std::string_view where, const Error& why) {
 int Failures::refuse(std::string_view where, const Error& why, bool doubtful, const Refusal& refusal) {
   if (failed()) return refusal.failed;  // said already; this call was on its way then
   if (why.code == ErrorCode::out_of_memory && !doubtful) {
-    const bool said = [&] {  // by another thread
+    std::string_view shortage = why.message;
+    if (shortage.starts_with(where)) shortage.remove_prefix(where.size());
+    const bool said = [&] {  // by another call, or thread
       const std::lock_guard leaf(shortage_mutex_);
-      return std::exchange(last_shortage_, why.message) == why.message;
+      return std::exchange(last_shortage_, shortage) == shortage;
     }();
     if (!said) log::failure(why.message);
     return refusal.out_of_memory;

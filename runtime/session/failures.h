@@ -37,14 +37,15 @@ class Failures {
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   // What the program is told of a call that is not made. Out of memory is the program's to handle: it may
   // free something and try again. After anything else nobody can tell what it does instead, with what result:
-  // the session fails. `doubtful`: the device's mappings are not what is noted here.
+  // the session fails. A shortage is said once, whatever calls meet it. `doubtful`: the device's mappings are
+  // not what is noted here.
   int refuse(std::string_view where, const Error& why, bool doubtful, const Refusal& refusal);
 
  private:
   std::atomic<std::uint32_t> said_{0};  // kinds
   std::atomic<bool> failed_{false};
   std::mutex shortage_mutex_;  // a leaf
-  std::string last_shortage_;  // that was said
+  std::string last_shortage_;  // that was said, less the call's name
 };
 
 }  // namespace pooch::runtime

@@ -188,7 +188,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   Executor::Readied readied;
   if (const auto ready = s.make_ready(call, w, stream, readied, held); !ready) {
     held.give_up();
-    return s.refuse(call.function, ready.error(), refusal);
+    return s.refuse(call, ready.error(), refusal);
   }
   const std::optional<std::int32_t> position = readied.position;
   const bool kept = position && s.executor->wants_copy(*position) && call.keep != nullptr && !call.blocks &&

@@ -88,9 +88,12 @@ struct Session::Impl {
   Trace::Number show(const Call& call, const Work& w, StreamIndex stream,
                      std::optional<std::int32_t> position);
   void note_use(Work& w, StreamIndex stream, bool succeeded);
-  // For a call that is not made: Failures::refuse.
-  int refuse(std::string_view where, const Error& why, const Refusal& refusal) {
-    return failures.refuse(where, why, memory.residency->doubt().has_value(), refusal);
+  // For a call that is not made: Failures::refuse. Where a call of pooch's own lacks memory, who made it
+  // says what follows.
+  int refuse(const Call& call, const Error& why, const Refusal& refusal) {
+    const bool doubtful = memory.residency->doubt().has_value();
+    if (call.own && why.code == ErrorCode::out_of_memory && !doubtful) return refusal.out_of_memory;
+    return failures.refuse(call.function, why, doubtful, refusal);
   }
 
   // --- session_profile.cpp

@@ -109,7 +109,7 @@ int Session::Impl::launch_without_operands(const Call& call, FunctionRef<int()> 
   if (ready) ready = memory.landing->enter(stream);
   if (!ready) {
     held.give_up();
-    return refuse(call.function, ready.error(), refusal);
+    return refuse(call, ready.error(), refusal);
   }
   w.launch = &held;
   const int status = real();

@@ -48,7 +48,7 @@ void Session::pin(const Extent& allocation, Pinned why) {
             s.memory.in_stream,
             {&whole, 1}};
   call.blocks = true;
-  call.trial = true;  // no step of the program's
+  call.trial = call.own = true;  // no step of the program's
   const auto stay = [&]() -> int {
     Held held(s.mutex);
     Range* const range = s.memory.residency->find(allocation.base);
@@ -61,10 +61,10 @@ void Session::pin(const Extent& allocation, Pinned why) {
     s.hidden.stays.keep(*range, allocation.bytes);
     return 0;
   };
-  if (submit(call, stay, 1) != 0 && why == Pinned::by_address && s.failures.first(Failures::Kind::pin))
+  if (submit(call, stay, 1) != 0 && s.failures.first(Failures::Kind::pin))
     log::warn(
-        "memory whose address lies in device memory does not fit under the cap together with what does "
-        "already: a kernel that reaches it from there may fail");
+        "{} does not fit under the cap together with what does already: a kernel that reaches it may fail",
+        call.function);
 }
 
 // --- tables that kernels write
@@ -166,7 +166,7 @@ Status Session::Impl::scan(Session& session, const SmallBuffers::Buffers& buffer
     if (!known || known->base != base || known->bytes < bytes) continue;
     const Access whole{base, bytes, Effect::read};
     Call call{"looking for addresses", OpKind::bare_launch, memory.in_stream, {&whole, 1}};
-    call.trial = true;
+    call.trial = call.own = true;
     bool later = false, gone = false;
     const int copied = session.submit(
         call,

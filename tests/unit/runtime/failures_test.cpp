@@ -51,6 +51,16 @@ TEST(Failures, OutOfMemoryIsForTheProgramToHandle) {
   EXPECT_FALSE(failures.failed());
 }
 
+TEST(Failures, TheSameShortageIsSaidOnceWhateverCallsMeetIt) {
+  Failures failures;
+  const std::string said = said_by([&] {
+    failures.refuse("f", {ErrorCode::out_of_memory, "f finds no room"}, /*doubtful=*/false, refusal);
+    failures.refuse("g", {ErrorCode::out_of_memory, "g finds no room"}, /*doubtful=*/false, refusal);
+    failures.refuse("g", {ErrorCode::out_of_memory, "g is too large"}, /*doubtful=*/false, refusal);
+  });
+  EXPECT_EQ(said, "pooch: error: f finds no room\npooch: error: g is too large\n");
+}
+
 TEST(Failures, AnythingElseEndsTheUseOfManagedMemory) {
   Failures failures;
   const std::string said = said_by([&] {

@@ -2,6 +2,7 @@
 // access to one, inside of a call.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -102,6 +103,26 @@ TEST(ShortOfMemory, ADeviceThatRefusesForEverRefusesTheOpAtOnce) {
         << said;
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
     EXPECT_TRUE(lazy.complaints().empty());
+  }
+}
+
+TEST(ShortOfMemory, ACallOfPoochsOwnIsRefusedWithoutAWord) {
+  LazyDevice device(512 * MiB);
+  const auto opened = Session::open(session_config("64MiB", "256MiB"), device);
+  ASSERT_TRUE(opened);
+  Session* const session = opened->get();
+  const std::array<Access, 2> together{
+      {{*session->allocate(40 * MiB, std::nullopt), 40 * MiB, Effect::overwrite},
+       {*session->allocate(40 * MiB, std::nullopt), 40 * MiB, Effect::overwrite}}};
+  Call call{"fill", OpKind::set, StreamHandle::legacy, together};
+  for (const bool own : {true, false}) {
+    call.own = own;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(session->submit(
+                  call, [] { return 0; }, refused),
+              refused);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.find("error: fill needs 80.0 MiB at once") != std::string::npos, !own) << said;
   }
 }
 
