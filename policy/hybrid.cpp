@@ -20,9 +20,14 @@ constexpr std::int64_t share_steps = 60'000'000;  // enough for a good plan of 1
 constexpr std::int64_t most_simulations = 5000, simulations_per_map = 200;
 constexpr std::int64_t few_simulations = 2000;  // too few to mend a choice that does not fit
 // Where memory is very short a search may end a fifth above what the next one finds: this many follow each
-// other while the best is further than this from the bound.
+// other while the best is further than this from the bound. With more than a few maps another one follows
+// only where the last one made the best shorter by this: where few decide, the next may find what two have
+// not.
 constexpr unsigned most_rounds = 4;
-constexpr double near_bound = 1.06;
+constexpr double near_bound = 1.06, worth_another = 0.997;
+constexpr std::size_t few_maps_to_search = 50;
+// Nothing is gained by searching on within this of the bound.
+constexpr double at_bound = 1.001;
 
 using Order = std::vector<std::uint32_t>;
 
@@ -103,18 +108,23 @@ class Hybrid {
     if (!simulator_.run(least.choice).feasible()) return least;  // then nothing fits
     gather();
     sort_seeds();
-    if (!is_perfect(seeds_.front())) {
+    if (!is_enough(seeds_.front())) {
       share_out();
       sort_seeds();
     }
     Seed best = seeds_.front();
-    const unsigned rounds = is_perfect(best) ? 0 : std::max(1U, most_rounds / question_.effort);
+    const unsigned rounds = is_enough(best) ? 0 : std::max(1U, most_rounds / question_.effort);
     for (unsigned round = 0; round < rounds; ++round) {
-      if (round > 0 && best.outcome.feasible() && best.outcome.us <= near_bound * relaxed_.bound_us) break;
+      const Outcome before = best.outcome;
       for (const Choice& choice : improve(round)) {
         const Outcome outcome = simulator_.run(choice);
         if (price_.better(outcome, best.outcome)) best = {{choice, question_.rules}, outcome};
       }
+      if (!before.feasible()) continue;
+      if (best.outcome.us <= near_bound * relaxed_.bound_us) break;
+      if (round > 0 && problem_.maps.size() > few_maps_to_search &&
+          best.outcome.us > worth_another * before.us)
+        break;
     }
     best.decision.bound_us = relaxed_.bound_us;
     return best.decision;
@@ -130,9 +140,8 @@ class Hybrid {
     std::stable_sort(seeds_.begin(), seeds_.end(),
                      [&](const Seed& a, const Seed& b) { return price_.better(a.outcome, b.outcome); });
   }
-  bool is_perfect(const Seed& seed) const {
-    return seed.outcome.feasible() && seed.outcome.us <= in_core_us(problem_) * (1 + 1e-9);
-  }
+  double enough_us() const { return relaxed_.bound_us * at_bound; }
+  bool is_enough(const Seed& seed) const { return seed.outcome.feasible() && seed.outcome.us <= enough_us(); }
 
   void add(Decision decision) {
     simulator_.rules() = decision.rules;
@@ -258,7 +267,8 @@ class Hybrid {
     parallel_for(lanes, [&](std::size_t lane) {
       const bool best = lane % kinds == from_best || simulations_ < few_simulations;
       const Choice& start = best ? seeds_.front().decision.choice : relaxed_.choice;
-      Search search(problem_, question_.rules, question_.seed * 1'000'003 + round * lanes + lane);
+      Search search(problem_, question_.rules, question_.seed * 1'000'003 + round * lanes + lane,
+                    enough_us());
       improved[lane] = search.descend(
           search.anneal(start, weight * heats[lane % kinds], simulations_ * 3 / 4), simulations_ / 4);
     });

@@ -33,8 +33,9 @@ Groups groups_of(const Problem& problem) {
   });
 }
 
-Search::Search(const Problem& problem, const Rules& rules, std::uint64_t seed)
+Search::Search(const Problem& problem, const Rules& rules, std::uint64_t seed, double enough_us)
     : problem_(problem),
+      enough_us_(enough_us),
       simulator_(problem, rules),
       price_(problem, rules),
       random_(seed),
@@ -105,7 +106,7 @@ Choice Search::anneal(Choice start, double heat, std::int64_t simulations) {
   Outcome least = simulator_.run(current);
   simulator_.rebase(current);
   double price = price_(least);
-  for (std::int64_t i = 0; i < simulations; ++i) {
+  for (std::int64_t i = 0; i < simulations && !enough(least); ++i) {
     const double progress = static_cast<double>(i) / static_cast<double>(simulations);
     const double temperature = problem_.compute_us * heat * std::pow(coldest / heat, progress);
     trial = current;
@@ -142,9 +143,9 @@ Choice Search::descend(Choice best, std::int64_t simulations) {
     simulator_.rebase(best);
     improved = true;
   };
-  while (improved && simulations > 0) {
+  while (improved && simulations > 0 && !enough(least)) {
     improved = false;
-    for (std::size_t m = 0; m < n && simulations > 0; ++m) {
+    for (std::size_t m = 0; m < n && simulations > 0 && !enough(least); ++m) {
       for (const Class to : {Class::keep, Class::swap, Class::recompute}) {
         trial = best;
         if (change(trial, m, to, 0)) attempt();

@@ -40,7 +40,8 @@ Groups groups_of(const Problem& problem);
 
 class Search {
  public:
-  Search(const Problem& problem, const Rules& rules, std::uint64_t seed);
+  // Ends early with a choice that fits and takes no more than `enough_us`.
+  Search(const Problem& problem, const Rules& rules, std::uint64_t seed, double enough_us = 0);
 
   // Improves the choice within `simulations`; never returns a worse one. `heat`: the share of the compute
   // time by which a change may make things worse at first.
@@ -57,7 +58,10 @@ class Search {
   void change_group(Choice& choice, std::size_t map, Class to);
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
 
+  bool enough(const Outcome& outcome) const { return outcome.feasible() && outcome.us <= enough_us_; }
+
   const Problem& problem_;
+  double enough_us_;
   Simulator simulator_;
   Price price_;
   std::mt19937_64 random_;  // its output is the same everywhere; distributions are not

@@ -100,6 +100,22 @@ TEST(Simulator, GivesUpOnlyOnWhatCostsMore) {
   EXPECT_GT(given_up, 100);
 }
 
+TEST(Search, EndsWithTheFirstChoiceThatIsEnough) {
+  const Problem problem = problem_of(test::googlenet_profile(test::v100_pcie3(), 256));
+  const Rules rules = with_share(problem, 0.3);
+  const Choice start = all(problem, Class::swap);
+  const auto found = [&](double enough_us) {
+    Search search(problem, rules, 1, enough_us);
+    return search.run(search.descend(search.anneal(start, 0.003, 2000), 500)).us;
+  };
+  const double started = Simulator(problem, rules).run(start).us, best = found(0),
+               middle = (started + best) / 2;
+  ASSERT_LT(best, 0.98 * started);
+  EXPECT_EQ(found(started), started) << "nothing is tried";
+  EXPECT_LE(found(middle), middle);
+  EXPECT_GT(found(middle), best);
+}
+
 // Tries to refute that a plan is within `margin` of the best choice of whole maps: branch and bound. Of the
 // maps that are not decided yet, the memory during their pause is free. That is no slower than any decision,
 // but for anomalies of the fetches' order, and says what cannot fit.
