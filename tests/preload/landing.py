@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from runs import MIB, TO_THE_BYTE, TRAIN, run
+from runs import DIGITS, MIB, TO_THE_BYTE, TRAIN, run
 
 PROGRAM, WITHOUT_MEMPOLICY = (pathlib.Path(argument).resolve() for argument in sys.argv[2:4])
 DEVICE = "soft:v100-pcie3:compute:memory=512MiB"
@@ -112,12 +112,12 @@ class Landing(unittest.TestCase):
         self.assertLessEqual(done.summary["peak_host_bytes"], 64 * MIB)
 
     def test_training_keeps_its_bits(self):
-        digits = [TRAIN, "--network", "digits", "--iterations", "5"]
+        digits = [*DIGITS, "--iterations", "5"]
         device = LANDING + TO_THE_BYTE
         plain = run(device, digits, "--no-pooch")
         for policy in ("demand", "hybrid"):
             with self.subTest(policy):
-                done = run(device, digits, "--memory", "24MiB", "--policy", policy,
+                done = run(device, digits, "--memory", "30MiB", "--policy", policy,
                            env={"POOCH_LANDING": "on", "POOCH_WAIT_FOR_PLANS": "1"})
                 self.assertEqual(done.status, 0, done.err)
                 self.assertEqual((done.losses, done.weights), (plain.losses, plain.weights))
@@ -157,7 +157,7 @@ class Trial(unittest.TestCase):
         return {"POOCH_CACHE": self.cache.name, "POOCH_LOG": "info"} | more
 
     def from_the_start(self, command):
-        return run(CRASHING + TO_THE_BYTE, command, "--memory", "24MiB", env=self.env(POOCH_LANDING="on"))
+        return run(CRASHING + TO_THE_BYTE, command, "--memory", "30MiB", env=self.env(POOCH_LANDING="on"))
 
     def entry(self):
         """The verdict that was kept, the only one."""
@@ -168,7 +168,7 @@ class Trial(unittest.TestCase):
         self.assertEqual(done.err.count(" tries handles of host memory"), tries, done.err)
 
     def test_a_driver_that_crashes_costs_the_landing_and_one_line(self):
-        digits = [TRAIN, "--network", "digits", "--iterations", "2"]
+        digits = [*DIGITS, "--iterations", "2"]
         plain = run(DEVICE, digits, "--no-pooch")
         for tries in (1, 0):
             done = self.from_the_start(digits)

@@ -15,11 +15,11 @@ import sys
 import tempfile
 import unittest
 
-from runs import TRAIN, run
+from runs import DIGITS, run
 
 DEVICE = "soft:v100-pcie3:compute"
-COMMAND = [TRAIN, "--network", "digits", "--iterations", "7"]
-CAPS = {"hybrid": "44MiB", "superneurons": "140MiB", "swap-all": "40MiB"}
+COMMAND = [*DIGITS, "--iterations", "7"]
+CAPS = {"hybrid": "44MiB", "superneurons": "70MiB", "swap-all": "44MiB"}
 MUTANTS = int(sys.argv[2]) if len(sys.argv) > 2 else 40
 SEED = int(sys.argv[3]) if len(sys.argv) > 3 else 1
 

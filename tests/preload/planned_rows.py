@@ -2,6 +2,8 @@
 
 usage: planned_rows.py BUILD_FOLDER
 """
+import concurrent.futures
+import os
 import pathlib
 import sys
 import tempfile
@@ -28,14 +30,20 @@ ROWS = (
 ITERATIONS = 40  # long enough for either backing to be tried and left
 
 
+def carry_out(row):
+    """Without pooch, few iterations and more of them, and more under it."""
+    device, gib, network, _, options = row
+    command = [TRAIN, *network.split(), "--iterations"]
+    few, more = (run(f"soft:{device}:timing:memory=1TiB{options}", [*command, n], "--no-pooch") for n in (3, ITERATIONS))
+    with tempfile.TemporaryDirectory() as cache:
+        return few, more, run(f"soft:{device}:timing{options}", [*command, ITERATIONS], "--policy", "hybrid", "--memory",
+                              f"{gib}GiB", env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache}, timeout=900)
+
+
 class PlannedRows(unittest.TestCase):
-    def check(self, device, gib, network, most, options):
-        command = [TRAIN, *network.split(), "--iterations"]
-        few, more = (run(f"soft:{device}:timing:memory=1TiB{options}", [*command, n], "--no-pooch") for n in (3, ITERATIONS))
+    def check(self, row, few, more, done):
+        device, gib, network, most, _ = row
         in_core_ms = (more.device["virtual_ns"] - few.device["virtual_ns"]) / (ITERATIONS - 3) / 1e6
-        with tempfile.TemporaryDirectory() as cache:
-            done = run(f"soft:{device}:timing{options}", [*command, ITERATIONS], "--policy", "hybrid", "--memory", f"{gib}GiB",
-                       env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache}, timeout=900)
         self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
         self.assertLessEqual(done.device["peak_bytes"], gib * 1024 * MIB)
         # Losses are made from where the weights come from, and so on back: equal ones are equal all the way.
@@ -52,9 +60,10 @@ class PlannedRows(unittest.TestCase):
         self.assertLessEqual(actual / in_core_ms - 1, most)
 
     def test_every_row_is_carried_out_as_predicted_within_its_limit(self):
-        for row in ROWS:
-            with self.subTest(row):
-                self.check(*row)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for row, runs in zip(ROWS, pool.map(carry_out, ROWS)):
+                with self.subTest(row):
+                    self.check(row, *runs)
 
     def test_rows_that_run_on_kinder_devices_are_named_as_missed(self):
         for device, _, network, most, options in ROWS:

@@ -6,7 +6,7 @@ import random
 import sys
 import unittest
 
-from runs import MIB, TRAIN, run, smallest_cap_named
+from runs import DIGITS, MIB, TRAIN, run, smallest_cap_named
 
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 20190517
 TRIALS = int(sys.argv[3]) if len(sys.argv) > 3 else 2
@@ -14,7 +14,7 @@ DEVICE = "soft:v100-pcie3:compute"
 
 
 def digits(seed, *more):
-    return [TRAIN, "--network", "digits", "--iterations", "4", "--seed", str(seed), "--json", *more]
+    return [*DIGITS, "--iterations", "4", "--seed", str(seed), "--json", *more]
 
 
 def smallest_cap(command):

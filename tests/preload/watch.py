@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-from runs import MIB, TRAIN, run
+from runs import DIGITS, MIB, run
 
 COMPUTE = "soft:v100-pcie3:compute"
 TIMING = "soft:v100-pcie3:timing"
@@ -14,7 +14,7 @@ UNCHOSEN = {"POOCH_POLICY": ""}
 
 
 def train(*options):
-    return [TRAIN, "--network", "digits", "--json", *options]
+    return [*DIGITS, "--json", *options]
 
 
 class Watch(unittest.TestCase):
@@ -48,8 +48,8 @@ class Watch(unittest.TestCase):
 
     def test_a_program_that_becomes_short_has_the_same_bits_and_loses_an_iteration_of_its_plan_at_most(self):
         command = train("--iterations", 12)
-        chosen = self.capped(100, command, POOCH_POLICY="hybrid")
-        done = self.capped(100, command, POOCH_LOG="info")
+        chosen = self.capped(60, command, POOCH_POLICY="hybrid")
+        done = self.capped(60, command, POOCH_LOG="info")
         self.assertIn("calls are watched from now on", done.err)
         self.assertLess(done.summary["ops"], chosen.summary["ops"])
         self.assertEqual((done.losses, done.weights), (chosen.losses, chosen.weights))
