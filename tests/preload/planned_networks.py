@@ -70,10 +70,10 @@ class PlannedNetworks(unittest.TestCase):
 class Steady(unittest.TestCase):
     """What each iteration more asks of the driver once a plan is settled. Counted in virtual time, which the numbers do not change."""
 
-    def growth(self, device, command, cap_mib, backing, *counts):
+    def growth(self, device, command, cap_mib, backing, *counts, policy="hybrid"):
         with tempfile.TemporaryDirectory() as cache:
             env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache, "POOCH_BACKING": backing}
-            runs = [run(device, [TRAIN, *command, "--iterations", n], "--policy", "hybrid", "--memory", f"{cap_mib}MiB",
+            runs = [run(device, [TRAIN, *command, "--iterations", n], "--policy", policy, "--memory", f"{cap_mib}MiB",
                         env=env) for n in counts]
         for done, count in zip(runs, counts):
             self.assertEqual(done.status, 0, done.err)
@@ -98,7 +98,7 @@ class Steady(unittest.TestCase):
     def test_no_handle_makes_way_for_passed_through_memory(self):
         """ResNet-50's small gradients take up to 28 MiB of the device beside the pool, and give them back."""
         command = ["--network", "resnet50", "--input-size", "64", "--batch", "64"]
-        self.growth("soft:v100-pcie3:timing", command, 500, "remap", 16, 20, 24)
+        self.growth("soft:v100-pcie3:timing", command, 500, "remap", 16, 20, 24, policy="superneurons")
 
     def test_maps_of_all_sizes_under_a_large_cap_create_no_handle(self):
         command = ["--network", "resnet50", "--batch", 640]
