@@ -19,13 +19,13 @@ constexpr std::int64_t share_steps = 60'000'000;  // enough for a good plan of 1
 // At most, and for every map besides.
 constexpr std::int64_t most_simulations = 5000, simulations_per_map = 200;
 constexpr std::int64_t few_simulations = 2000;  // too few to mend a choice that does not fit
-// Where memory is very short a search may end a fifth above what the next one finds: this many follow each
-// other while the best is further than this from the bound. With more than a few maps another one follows
-// only where the last one made the best shorter by this: where few decide, the next may find what two have
-// not.
+// Where memory is very short a search may end a fifth above what the next one finds, so rounds of it follow
+// each other, at most this many. They end where the best is near the bound, and where a round has hardly
+// improved it. The latter counts with many maps only: with few a round's end is more a matter of luck, and
+// takes less time.
 constexpr unsigned most_rounds = 4;
 constexpr double near_bound = 1.06, worth_another = 0.997;
-constexpr std::size_t few_maps_to_search = 50;
+constexpr std::size_t many_maps = 50;
 // Nothing is gained by searching on within this of the bound.
 constexpr double at_bound = 1.001;
 
@@ -120,11 +120,9 @@ class Hybrid {
         const Outcome outcome = simulator_.run(choice);
         if (price_.better(outcome, best.outcome)) best = {{choice, question_.rules}, outcome};
       }
-      if (!before.feasible()) continue;
-      if (best.outcome.us <= near_bound * relaxed_.bound_us) break;
-      if (round > 0 && problem_.maps.size() > few_maps_to_search &&
-          best.outcome.us > worth_another * before.us)
-        break;
+      if (best.outcome.feasible() && best.outcome.us <= near_bound * relaxed_.bound_us) break;
+      const bool hardly_better = before.feasible() && best.outcome.us > worth_another * before.us;
+      if (round > 0 && problem_.maps.size() > many_maps && hardly_better) break;
     }
     best.decision.bound_us = relaxed_.bound_us;
     return best.decision;
