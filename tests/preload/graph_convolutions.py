@@ -16,7 +16,7 @@ SHIM = sys.argv[2]
 COMPUTE = "soft:v100-pcie3:compute"
 NETWORK = [*DIGITS, "--json"]
 COMMAND = [*NETWORK, "--iterations", "10"]
-CAP = 44  # MiB, of a need of 135
+CAP = 36  # MiB, of a need of 135
 COUNTERS = ["ops", "iterations", "planned_iterations", "replays", "verified", "need_bytes"]
 
 

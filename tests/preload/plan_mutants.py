@@ -19,7 +19,7 @@ from runs import DIGITS, run
 
 DEVICE = "soft:v100-pcie3:compute"
 COMMAND = [*DIGITS, "--iterations", "7"]
-CAPS = {"hybrid": "44MiB", "superneurons": "70MiB", "swap-all": "44MiB"}
+CAPS = {"hybrid": "36MiB", "superneurons": "70MiB", "swap-all": "36MiB"}
 MUTANTS = int(sys.argv[2]) if len(sys.argv) > 2 else 40
 SEED = int(sys.argv[3]) if len(sys.argv) > 3 else 1
 
