@@ -78,8 +78,8 @@ class Landing {
   // Unmaps what has closed and cannot be reached any more.
   void sweep();
 
-  // Takes all landed chunks out of their mappings, unless an unforeseen op is unfinished or somebody waits for
-  // one. True: nothing is landed any more.
+  // Takes all landed chunks out of their mappings, unless an unforeseen op is unfinished or somebody waits
+  // for one. True: nothing is landed any more.
   bool rest();
 
   bool maps() const { return !refused_; }

@@ -1,27 +1,22 @@
 #!/usr/bin/python3
 """The processor time that pooch adds to a cuDNN call with 8 operands and nothing to evict, through the exported wrapper.
 
-    wrapper_bench.py LIBPOOCH FAKE_CUDA_FOLDER FAKE_CUDNN_FOLDER PROGRAM [LIMIT_NS]
+    wrapper_bench.py LIBPOOCH FAKE_CUDA_FOLDER FAKE_CUDNN_FOLDER PROGRAM
 
 Driver and cuDNN return at once, so what differs with the preload is pooch: the context's look-up, the questions to the
-descriptors, the session. Runs with and without it alternate; the medians over all batches are compared. Exits with 1
-where more than LIMIT_NS is added by the quickest run: other work on the machine makes a run slower, never quicker, so
-that more runs are made while even the quickest is above the limit.
+descriptors, the session. Runs with and without it alternate; the medians over all batches are compared.
 """
 
 import json
-import math
 import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 LIBPOOCH, FAKE_CUDA, FAKE_CUDNN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:5])
-LIMIT = float(sys.argv[5]) if len(sys.argv) > 5 else None
-ROUNDS, MOST_ROUNDS, BATCHES, CALLS, OPERANDS = 5, 30, 200, 1000, 8
+ROUNDS, WARM_UP, BATCHES, CALLS, OPERANDS = 5, 20, 200, 1000, 8
 
 
 def batches(preload):
@@ -38,7 +33,7 @@ def batches(preload):
             sys.exit(f"{PROGRAM} ended with {done.returncode}: {done.stderr}")
         if preload:
             summary = json.loads(pathlib.Path(folder, "summary.json").read_text(encoding="utf-8"))
-            calls = (BATCHES + BATCHES // 10) * CALLS
+            calls = (WARM_UP + BATCHES) * CALLS
             if summary["ops"] != calls or summary["evictions"] != 0:
                 sys.exit(f"{summary['ops']} ops and {summary['evictions']} evictions, not {calls} and none")
         return [float(line) for line in done.stdout.split()]
@@ -46,21 +41,12 @@ def batches(preload):
 
 def main():
     plain, hooked = [], []
-    least = math.inf
-    for round_ in range(MOST_ROUNDS):
-        if round_ >= ROUNDS:
-            if LIMIT is None or least <= LIMIT:
-                break
-            time.sleep(0.5)  # what disturbs may pass
-        plain.append(batches(preload=False))
-        hooked.append(batches(preload=True))
-        least = min(map(statistics.median, hooked)) - min(map(statistics.median, plain))
-    usual = [statistics.median(sum(runs, [])) for runs in (hooked, plain)]
-    print(f"wrapper: {OPERANDS} operands, nothing to evict: {usual[0] - usual[1]:.0f} ns added per call (median of "
-          f"{len(hooked) * BATCHES} batches of {CALLS} calls: {usual[0]:.0f} ns with pooch, {usual[1]:.0f} ns without; "
-          f"{least:.0f} ns in the quickest runs)")
-    if LIMIT is not None and least > LIMIT:
-        sys.exit(f"{least:.0f} ns are more than {LIMIT:.0f} ns")
+    for _ in range(ROUNDS):
+        plain += batches(preload=False)
+        hooked += batches(preload=True)
+    with_pooch, without = statistics.median(hooked), statistics.median(plain)
+    print(f"wrapper: {OPERANDS} operands, nothing to evict: {with_pooch - without:.0f} ns added per call (median of "
+          f"{len(hooked)} batches of {CALLS} calls: {with_pooch:.0f} ns with pooch, {without:.0f} ns without)")
 
 
 if __name__ == "__main__":
