@@ -12,15 +12,14 @@ import sys
 import tempfile
 import unittest
 
-from runs import BUILD, POOCH
+from runs import BUILD, POOCH, clean_environment
 
 SOFT = ("--device", "soft:v100-pcie3")
-FIRST = {"LD_PRELOAD": os.environ["HOOKS_PRELOAD_FIRST"]} if os.environ.get("HOOKS_PRELOAD_FIRST") else {}
 
 
 def doctor(*options, command=(), env=None, program=POOCH):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
-    environment |= FIRST | (env or {})
+    env = dict(env or {})
+    environment = clean_environment(env.pop("LD_PRELOAD", "")) | env
     words = [program, "doctor", *options, *(["--", *command] if command else [])]
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
 
@@ -90,7 +89,7 @@ class Doctor(unittest.TestCase):
         # By its name it goes before libpooch, as a sanitizer's runtime does.
         thief = os.path.join(self.folder.name, "libasan.thief.so")
         subprocess.run(["cc", "-shared", "-fPIC", "-o", thief, source], check=True)
-        self.problem("hooks", "libcuda.so.1", env={"LD_PRELOAD": ":".join([*FIRST.values(), thief])})
+        self.problem("hooks", "libcuda.so.1", env={"LD_PRELOAD": thief})
 
     def test_programs_that_cannot_be_preloaded(self):
         with open("/bin/ls", "rb") as file:

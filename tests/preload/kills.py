@@ -16,14 +16,14 @@ import sys
 import tempfile
 import time
 
-from runs import POOCH, TRAIN, run
+from runs import POOCH, TRAIN, clean_environment, run
 
 RUNS = int(sys.argv[2]) if len(sys.argv) > 2 else 10
 SEED = int(sys.argv[3]) if len(sys.argv) > 3 else 20191111
 DEVICE = "soft:v100-pcie3:compute:memory=256MiB"
 COMMAND = [str(TRAIN), "--network", "digits", "--batch", "256", "--iterations", "6", "--json"]
 LIMITS = ["--memory", "80MiB", "--host-memory", "1GiB"]
-CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
+CLEAN = clean_environment()
 # docs/files.md: the table of what a killed process may leave, by folder.
 DRAFT = r"\.\d+\.\d+\.new"
 MAY_BE_LEFT = {

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from runs import BUILD, POOCH, TRAIN, run
+from runs import BUILD, POOCH, TRAIN, clean_environment, run
 
 PROGRAM = BUILD / "tests/preload/lifecycle_program"
 DEVICE = "soft:v100-pcie3:compute:memory=512MiB"
@@ -34,7 +34,7 @@ while True:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
     signal.signal(each, signal.SIG_DFL)
-CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
+CLEAN = clean_environment()
 
 
 def alive(process):

@@ -3,7 +3,6 @@
 usage: outputs_so_far.py BUILD_FOLDER
 """
 import json
-import os
 import pathlib
 import signal
 import subprocess
@@ -12,13 +11,13 @@ import tempfile
 import time
 import unittest
 
-from runs import BUILD, POOCH, TRAIN
+from runs import BUILD, POOCH, TRAIN, clean_environment
 
 PROGRAM = BUILD / "tests/preload/lifecycle_program"
 # Whoever started this may have had them ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
-CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
+CLEAN = clean_environment()
 
 
 class SoFar(unittest.TestCase):

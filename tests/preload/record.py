@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from runs import POOCH, STEADY, TRAIN, run
+from runs import POOCH, STEADY, TRAIN, clean_environment, run
 
 KEPT = pathlib.Path(__file__).resolve().parent.parent / "recordings"
 TIMING = "soft:v100-pcie3:timing"
@@ -21,7 +21,7 @@ SMALL = ["--input-size", "32", "--batch", "8"]
 
 
 def environment(**more):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
+    clean = clean_environment()
     return {**clean, **{k: str(v) for k, v in more.items()}}
 
 

@@ -1,6 +1,8 @@
 """Runs of programs under `pooch run`, for the tests in this folder.
 
 Every test script is started as: SCRIPT BUILD_FOLDER
+
+HOOKS_PRELOAD_FIRST in the environment, a sanitizer's runtime, is preloaded ahead of all else; a run that it reports on fails.
 """
 import dataclasses
 import json
@@ -20,6 +22,7 @@ DIGITS = (TRAIN, "--network", "digits", "--width", "16")
 PRELOAD = BUILD / "interpose/libpooch.so"
 MIB = 1 << 20
 TO_THE_BYTE = ":overheads=off"  # for caps that are counted so
+FIRST = [os.environ["HOOKS_PRELOAD_FIRST"]] if os.environ.get("HOOKS_PRELOAD_FIRST") else []
 STEADY = ":noise=0"  # for times that are compared to the nanosecond, or with a limit that leaves no room for noise
 
 
@@ -50,6 +53,13 @@ def finished(command, environment, timeout):
     return subprocess.CompletedProcess(command, child.returncode, out, err)
 
 
+def clean_environment(preload=""):
+    """What a program is started with: nothing of pooch's is set, and `preload` is loaded first."""
+    preload = [*FIRST, preload] if preload else FIRST
+    return {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))} | (
+        {"LD_PRELOAD": ":".join(preload)} if preload else {})
+
+
 def noisy(device):
     """The software GPU with durations that differ by 2 %, as silicon's do, where nothing is said of noise."""
     return device if ":noise=" in device or not device.startswith("soft:") else device + ":noise=2"
@@ -67,17 +77,20 @@ def run(device, command, *options, env=None, timeout=300, ahead=None, weights=No
             if weights or (weights is None and ":compute" in device):
                 command += ["--weights-log", str(files["weights"])]
         if ahead:
-            preload = [ahead] if "--no-pooch" in options else [ahead, PRELOAD]
+            preload = [*FIRST, ahead] if "--no-pooch" in options else [*FIRST, ahead, PRELOAD]
             command = ["env", "LD_PRELOAD=" + ":".join(map(str, preload)), *command]
         if "--no-pooch" not in options:
             options = (*options, "--summary", str(files["summary"]))
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
+        env = dict(env or {})
+        environment = clean_environment(env.pop("LD_PRELOAD", ""))
         # Most tests are of one policy; what happens where none is chosen has its own. None finds what others left.
-        environment.update({"POOCH_POLICY": "demand", "POOCH_CACHE": f"{folder}/cache"} | (env or {}),
+        environment.update({"POOCH_POLICY": "demand", "POOCH_CACHE": f"{folder}/cache"} | env,
                            SOFTGPU_REPORT=str(files["device"]))
         if environment["POOCH_POLICY"] == "":
             del environment["POOCH_POLICY"]
         done = finished([str(POOCH), "run", "--device", noisy(device), *options, "--", *command], environment, timeout)
+        if re.search(r"(Thread|Address|Leak)Sanitizer|: runtime error: ", done.stderr):
+            raise AssertionError(f"{command}: {done.stderr}")
         text = {name: path.read_text() if path.exists() else "" for name, path in files.items()}
     return Run(done.returncode, done.stdout, done.stderr, json.loads(text["summary"] or "null"),
                json.loads(text["device"] or "null"), text["losses"].splitlines(),

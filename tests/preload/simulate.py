@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-from runs import MIB, POOCH, STEADY, TRAIN, run
+from runs import MIB, POOCH, STEADY, TRAIN, clean_environment, run
 
 POLICIES = ["keep", "swap-all-unscheduled", "swap-all", "swap-opt", "pooch", "superneurons", "vdnn-all", "vdnn-conv",
             "vdnn-dyn", "lms", "lms-sync", "hybrid"]
@@ -26,7 +26,7 @@ LONG_RESNET = [TRAIN, "--network", "resnet50", "--batch", 512, "--iterations", 1
 
 
 def simulate(command, *options, memory, device="soft:v100-pcie3", env=None):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
+    environment = clean_environment()
     words = [POOCH, "simulate", "--device", device, "--memory", memory, *options, "--", *command]
     return subprocess.run([str(word) for word in words], env={**environment, **(env or {})}, capture_output=True,
                           text=True, timeout=200)

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import unittest
 
-from runs import POOCH, TRAIN
+from runs import POOCH, TRAIN, clean_environment
 
 ITERATIONS = int(sys.argv[2]) if len(sys.argv) > 2 else 3000
 SETTLED = 1000
@@ -31,7 +31,7 @@ class Soaked:
 
     def __init__(self, iterations, folder, cap_mib=64):
         folder = pathlib.Path(folder)
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_"))}
+        environment = clean_environment()
         environment |= {"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": str(folder / "plans")}
         self.log = folder / f"host-{iterations}"
         self.samples = []  # (iterations that had ended, resident bytes)
