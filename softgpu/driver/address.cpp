@@ -22,7 +22,9 @@ void* pages(std::uint64_t address) {
 std::uint64_t reserve_pages(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t hint) {
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   if (hint != 0 && hint % alignment == 0) {
-    void* at = mmap(pages(hint), bytes, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
+    // A wish, not MAP_FIXED_NOREPLACE: where ThreadSanitizer needs `hint` for itself, it asks for address 0
+    // instead.
+    void* at = mmap(pages(hint), bytes, PROT_NONE, flags, -1, 0);
     if (at == pages(hint)) return hint;
     if (at != MAP_FAILED) munmap(at, bytes);
   }
