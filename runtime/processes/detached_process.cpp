@@ -18,8 +18,8 @@
 #include <cstring>
 #include <memory>
 
-// By glibc's other name for it: ThreadSanitizer takes `clone` for a fork, and from then on sees none of the
-// calling thread's locks, since the child borrows its memory.
+// clone by glibc's other name. ThreadSanitizer intercepts `clone`, treats it as a fork, and lets the child
+// ignore locks; our child shares the caller's memory, so the calling thread would ignore them from then on.
 extern "C" int unseen_clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept
     __asm__("__clone");
 

@@ -22,8 +22,8 @@ void* pages(std::uint64_t address) {
 std::uint64_t reserve_pages(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t hint) {
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   if (hint != 0 && hint % alignment == 0) {
-    // A wish, not MAP_FIXED_NOREPLACE: where ThreadSanitizer needs `hint` for itself, it asks for address 0
-    // instead.
+    // A hint, not MAP_FIXED_NOREPLACE: ThreadSanitizer's mmap replaces addresses that it keeps for itself by
+    // 0, and fixed that would be page 0.
     void* at = mmap(pages(hint), bytes, PROT_NONE, flags, -1, 0);
     if (at == pages(hint)) return hint;
     if (at != MAP_FAILED) munmap(at, bytes);

@@ -30,7 +30,7 @@ def median(size, preload):
 
 
 def main():
-    added = {size: statistics.median(-median(size, preload=False) + median(size, preload=True) for _ in range(ROUNDS))
+    added = {size: statistics.median(median(size, preload=True) - median(size, preload=False) for _ in range(ROUNDS))
              for size in ("small", "large")}
     print(f"cudaMallocAsync and cudaFreeAsync: {added['small']:.0f} ns added to a small allocation, {added['large']:.0f} ns "
           f"to a large one (medians of {ROUNDS} pairs of runs)")

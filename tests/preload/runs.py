@@ -20,9 +20,9 @@ TRAIN = BUILD / "examples/train"
 # The trainer's smallest network, half as wide as usual: what it computes takes a third of the time. It needs 135 MiB.
 DIGITS = (TRAIN, "--network", "digits", "--width", "16")
 PRELOAD = BUILD / "interpose/libpooch.so"
+FIRST = [os.environ["HOOKS_PRELOAD_FIRST"]] if os.environ.get("HOOKS_PRELOAD_FIRST") else []
 MIB = 1 << 20
 TO_THE_BYTE = ":overheads=off"  # for caps that are counted so
-FIRST = [os.environ["HOOKS_PRELOAD_FIRST"]] if os.environ.get("HOOKS_PRELOAD_FIRST") else []
 STEADY = ":noise=0"  # for times that are compared to the nanosecond, or with a limit that leaves no room for noise
 
 
