@@ -154,9 +154,11 @@ void KernelFacts::read_rule() {
       return read_lists();
     case KernelForm::fields:
       return read_fields();
+    case KernelForm::concatenation:
+      if (layout_.size() < 2) rule_ = nullptr, form_ = KernelForm::unknown;
+      return;
     case KernelForm::offset_lambda:
     case KernelForm::reduction:
-    case KernelForm::concatenation:
       if (kind_ == OpKind::bare_launch && form_ == KernelForm::offset_lambda) kind_ = OpKind::elementwise;
       return;
     case KernelForm::unknown:
@@ -185,12 +187,13 @@ void KernelFacts::read_signature() {
 void KernelFacts::read_tensor_iterator() {
   constexpr std::uint32_t functor = 1, array = 2;
   const auto entries = layout_.size() > array ? array_entries(name_.params[array]) : std::nullopt;
-  if (!entries || layout_[array].bytes != *entries * sizeof(std::uint64_t)) {
+  const bool several = name_.function.ends_with("multi_outputs");
+  const std::string_view first = name_.arguments.empty() ? std::string_view() : name_.arguments.front();
+  const std::uint32_t outputs = several ? number(first).value_or(0) : 1;
+  if (!entries || layout_[array].bytes != *entries * sizeof(std::uint64_t) || outputs == 0) {
     rule_ = nullptr, form_ = KernelForm::unknown;
     return;
   }
-  const bool several = name_.function.ends_with("multi_outputs");
-  const std::uint32_t outputs = several ? number(name_.arguments[0]).value_or(0) : 1;
   for (std::uint32_t i = 0; i < *entries; ++i)
     slots_.push_back({array, i * 8, i < outputs ? Effect::write : Effect::read});
   scanned_.push_back(functor);

@@ -308,6 +308,21 @@ TEST(Kernels, AConcatenationHasAnInputPerRowOfItsGrid) {
   EXPECT_EQ(launch.facts.kind(), OpKind::elementwise);
 }
 
+// Found by fuzzing.
+TEST(Kernels, NamesThatPromiseLessThanTheirRuleExpectsAreNotUnderstood) {
+  Example concatenation("_ZN2at6native19CatArrayBatchedCopyEPi", {{0, 8}});
+  concatenation.set(0, 0, a);
+  EXPECT_EQ(concatenation.words(), (Words{"0+0 read_write a 0?"}));
+  EXPECT_EQ(concatenation.facts.rule(), nullptr);
+
+  Example outputs("_ZN2at6native43unrolled_elementwise_kernel_for_multi_outputsEiiSt5arrayIPcLm2EE",
+                  {{0, 4}, {4, 4}, {8, 16}});
+  outputs.set(2, 0, a);
+  outputs.set(2, 8, b);
+  EXPECT_EQ(outputs.words(), (Words{"2+0 read_write a 0?", "2+8 read_write b 0?"}));
+  EXPECT_EQ(outputs.facts.rule(), nullptr);
+}
+
 constexpr const char* attention_forward =
     "_Z39fmha_cutlassF_f32_aligned_64x64_rf_sm80N22PyTorchMemEffAttention15AttentionKernelIfN7cutlass4arch4"
     "Sm80ELb1ELi64ELi64ELi64ELb1ELb1EE6ParamsE";
