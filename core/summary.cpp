@@ -29,8 +29,8 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("plans_left", s.plans_left);
   visit("replays", s.replays);
   visit("aliased_iterations", s.aliased_iterations);
+  visit("moved_frames", s.moved_frames);
   visit("replans", s.replans);
-  visit("alias_trials", s.alias_trials);
   visit("moved_prefetches", s.moved_prefetches);
   visit("undone_moves", s.undone_moves);
   visit("verified", s.verified);

@@ -34,8 +34,8 @@ struct Summary {
   std::uint64_t plans_left = 0;          // times that an op came which the plan did not expect
   std::uint64_t replays = 0;             // calls made again
   std::uint64_t aliased_iterations = 0;  // of planned_iterations, in alias mode from first op to last
+  std::uint64_t moved_frames = 0;        // memory mapped for maps that have other memory at other times
   std::uint64_t replans = 0;             // plans made again because times had changed
-  std::uint64_t alias_trials = 0;        // times that remapping was to make way for alias mode
   std::uint64_t moved_prefetches = 0;    // that start earlier than planned, because they were waited for
   std::uint64_t undone_moves = 0;  // times that moved prefetches were put back, as iterations were longer
   std::uint64_t verified = 0;      // maps that were compared with what they were before

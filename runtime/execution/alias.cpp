@@ -14,10 +14,16 @@
 namespace pooch::runtime {
 namespace {
 
-// A layout whose waits take a larger share of the time is worse than to remap. The first ones must do with
-// less: a plan for a little less memory mostly costs less than such waits.
-constexpr double most_waits = 0.05, few_waits = 0.01;
-constexpr int first_layouts = 3;
+// Handles take about this long to move on devices whose price is not known.
+constexpr double move_us = 200;
+// Of an iteration. A plan for a little less memory costs less than the device waiting longer, or the host
+// mapping longer. The first layouts must do with less than those after them; what comes then is taken as it
+// is.
+struct Patience {
+  double waits, mapping;
+};
+constexpr Patience at_first{0.005, 0.1}, later{0.05, 0.5};
+constexpr int first_layouts = 3, all_layouts = 6;  // that are given up for that
 
 // Of the phase's buffers that have no place in the layout, and of what is alive now: the most bytes at once.
 // `alive`: bytes of what is there and has no place. A buffer that an iteration finds and never touches was
@@ -28,9 +34,9 @@ std::uint64_t most_beside(const AliasPhase& phase, std::vector<std::uint64_t> al
   std::vector<std::int64_t> change(static_cast<std::size_t>(phase.script->positions()) + 1);
   for (std::uint32_t b = 0; b < buffers.size(); ++b) {
     const ProfileBuffer& buffer = buffers[b];
-    if (phase.ranges[b] != nullptr || !buffer.managed) continue;
+    if (!phase.ranges[b].empty() || !buffer.managed) continue;
     const std::uint64_t bytes = round_up(buffer.bytes, page);
-    if (buffer.from == outside) {
+    if (buffer.from <= 0) {  // there before the first op
       const ScriptLife& life = phase.script->life(b);
       const auto found = std::find(alive.begin(), alive.end(), bytes);
       if (found == alive.end() && life.from > life.to) continue;
@@ -59,77 +65,162 @@ std::size_t AliasMode::index_of(const Script* script) const {
 
 // --- who is on the device when
 
-// `free_us`: where it is later than the end of the last op.
-void AliasMode::hold(Chunk& chunk, std::size_t phase, std::int32_t from, std::int32_t to, double free_us) {
-  const auto [place, fresh] = index_.try_emplace(&chunk, chunks_.size());
+void AliasMode::hold(Range& range, std::size_t chunk, std::size_t phase, LayoutSpan span) {
+  Chunk& held = range.chunks[chunk];
+  const auto [place, fresh] = index_.try_emplace(&held, places_.size());
   if (fresh) {
-    chunks_.push_back(&chunk);
-    held_.emplace_back().in.resize(phases_.size());
+    places_.push_back({.range = &range, .first = chunk, .bytes = held.bytes, .chunk = &held});
+    places_.back().in.resize(phases_.size());
   }
   const Script& script = *phases_[phase].script;
-  held_[place->second].in[phase].push_back(
-      {from, to, script.start_us(from), std::max(free_us, script.start_us(to + 1))});
+  span.start_us = script.step_start_us(span.from);
+  span.free_us = std::max(span.free_us, script.step_start_us(span.to + 1));
+  places_[place->second].in[phase].push_back({span});
 }
 
-void AliasMode::hold_buffer(std::size_t phase, std::uint32_t buffer) {
+void AliasMode::hold_buffer(std::size_t phase, std::uint32_t buffer, Range& range) {
   const AliasPhase& mine = phases_[phase];
-  const ScriptLife& life = mine.script->life(buffer);
+  const Script& script = *mine.script;
+  const ScriptLife& life = script.life(buffer);
   if (life.from > life.to) return;
-  for (Chunk& chunk : mine.ranges[buffer]->chunks) {
+  const std::int32_t last = script.steps() - 1;
+  const bool in_turn = mine.ranges[buffer].size() > 1 && life.from == 0;
+  const auto stay = [&](std::int32_t from, std::int32_t to, double free_us) {
+    const bool at_border = from == 0 || to == last;
+    return LayoutSpan{from, to, 0, free_us, (life.lasts || in_turn) && at_border};
+  };
+  const std::int32_t from = life.from == 0 ? 0 : script.step_of_op(life.from),
+                     to = script.step_of_op(life.to);
+  for (std::size_t c = 0; c < range.chunks.size(); ++c) {
+    const Chunk& chunk = range.chunks[c];
     const bool leaves = life.away > 0 && chunk.offset + chunk.bytes <= round_up(life.moved, page);
     if (leaves) {
-      hold(chunk, phase, life.from, life.away - 1, life.away_us);
-      hold(chunk, phase, life.back, life.to);
+      hold(range, c, phase, stay(from, script.step_of_op(life.away - 1), life.away_us));
+      hold(range, c, phase, stay(life.back_step, to, 0));
     } else {
-      hold(chunk, phase, life.from, life.to);
+      hold(range, c, phase, stay(from, to, 0));
     }
+    // The next iteration's content arrives while this one still computes.
+    if (in_turn) hold(range, c, phase, stay(script.step_before_end(buffer), last, 0));
+  }
+}
+
+// Several buffers may have had the chunk's addresses.
+void AliasMode::join_stays(Place& place) {
+  for (std::vector<Stay>& in : place.in) {
+    std::sort(in.begin(), in.end(), [](const Stay& a, const Stay& b) { return a.span.from < b.span.from; });
+    std::vector<Stay> joined;
+    for (const Stay& stay : in) {
+      if (joined.empty() || joined.back().span.to < stay.span.from) {
+        joined.push_back(stay);
+        continue;
+      }
+      LayoutSpan& span = joined.back().span;
+      span.to = std::max(span.to, stay.span.to);
+      span.free_us = std::max(span.free_us, stay.span.free_us);
+      span.crosses |= stay.span.crosses;
+    }
+    in = std::move(joined);
   }
 }
 
 void AliasMode::collect() {
-  chunks_.clear();
+  places_.clear();
   index_.clear();
-  held_.clear();
   std::set<Range*> lasting;
   for (std::size_t p = 0; p < phases_.size(); ++p) {
     const AliasPhase& phase = phases_[p];
     for (std::uint32_t b = 0; b < phase.ranges.size(); ++b) {
-      if (phase.ranges[b] == nullptr) continue;
-      hold_buffer(p, b);
-      if (phase.script->life(b).lasts) lasting.insert(phase.ranges[b]);
+      for (Range* range : phase.ranges[b]) {
+        hold_buffer(p, b, *range);
+        if (phase.script->life(b).lasts) lasting.insert(range);
+      }
     }
     for (std::uint32_t s = 0; s < phase.slots.size(); ++s) {
       if (phase.slots[s] == nullptr) continue;
-      const auto [from, to] = phase.script->slots()[s].held;
-      for (Chunk& chunk : phase.slots[s]->chunks) hold(chunk, p, from, to);
+      const auto [from, to] = phase.script->slots()[s].steps;
+      Range& range = *phase.slots[s];
+      for (std::size_t c = 0; c < range.chunks.size(); ++c) hold(range, c, p, {from, to});
     }
   }
   // What outlives one phase's iterations lives through the others' too.
   for (Range* range : lasting)
-    for (Chunk& chunk : range->chunks)
+    for (std::size_t c = 0; c < range->chunks.size(); ++c)
       for (std::size_t p = 0; p < phases_.size(); ++p)
-        if (auto& in = held_[index_.at(&chunk)].in[p]; in.empty())
-          hold(chunk, p, 0, phases_[p].script->positions() - 1);
+        if (places_[index_.at(&range->chunks[c])].in[p].empty())
+          hold(*range, c, p, {0, phases_[p].script->steps() - 1, 0, 0, true});
+  for (Place& place : places_) join_stays(place);
+  join_neighbours();
+}
+
+// Neighbours that come and go together are one place, but not too large: content comes and goes with a chunk.
+void AliasMode::join_neighbours() {
+  const std::uint64_t most = std::max(pool_.largest_class(), pool_.cap() / 32 / page * page);
+  std::sort(places_.begin(), places_.end(),
+            [](const Place& a, const Place& b) { return a.chunk->address < b.chunk->address; });
+  std::vector<Place> joined;
+  for (auto first = places_.begin(); first != places_.end();) {
+    std::uint64_t all = 0;
+    auto end = first;
+    for (; end != places_.end() && end->range == first->range &&
+           end->first == first->first + static_cast<std::size_t>(end - first) && end->in == first->in;
+         ++end)
+      all += end->bytes;
+    const std::uint64_t parts = (all + most - 1) / most;
+    std::uint64_t before = 0;
+    for (std::uint64_t part = 1; part <= parts; ++part) {
+      Place& place = joined.emplace_back(std::move(*first));
+      for (++first; first != end && (before + place.bytes) * parts < all * part; ++first)
+        place.bytes += first->bytes, ++place.count;
+      before += place.bytes;
+      if (first == end) break;
+    }
+  }
+  places_ = std::move(joined);
+  index_.clear();
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    for (std::size_t c = 0; c < places_[i].count; ++c) index_[places_[i].chunk + c] = i;
+}
+
+// Once nothing has memory.
+Status AliasMode::merge_chunks() {
+  std::size_t gone = 0;  // chunks of the range at hand
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    Place& place = places_[i];
+    if (i == 0 || place.range != places_[i - 1].range) gone = 0;
+    place.first -= gone;
+    if (place.count > 1)
+      if (const auto merged = residency_.merge(*place.range, place.first, place.count); !merged)
+        return merged;
+    gone += place.count - 1;
+    place.count = 1;
+  }
+  index_.clear();
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    places_[i].chunk = &places_[i].range->chunks[places_[i].first];
+    index_[places_[i].chunk] = i;
+  }
+  return Done{};
 }
 
 std::vector<LayoutItem> AliasMode::items() const {
   std::vector<LayoutItem> all;
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+  for (const Place& place : places_) {
     LayoutItem& item = all.emplace_back();
-    item.bytes = chunks_[i]->bytes;
-    item.unit = pool_.handle_size(item.bytes);
+    item.bytes = place.bytes;
     // The phases one after the other.
     std::int32_t base = 0;
     double base_us = 0;
     for (std::size_t p = 0; p < phases_.size(); ++p) {
-      for (const LayoutSpan& span : held_[i].in[p])
-        item.held.push_back(
-            {base + span.from, base + span.to, base_us + span.start_us, base_us + span.free_us});
-      base += phases_[p].script->positions();
-      base_us += phases_[p].script->start_us(phases_[p].script->positions());
+      for (const Stay& stay : place.in[p]) {
+        LayoutSpan& span = item.held.emplace_back(stay.span);
+        span.from += base, span.to += base;
+        span.start_us += base_us, span.free_us += base_us;
+      }
+      const std::int32_t steps = phases_[p].script->steps();
+      base += steps;
+      base_us += phases_[p].script->step_start_us(steps);
     }
-    std::sort(item.held.begin(), item.held.end(),
-              [](const LayoutSpan& a, const LayoutSpan& b) { return a.from < b.from; });
   }
   return all;
 }
@@ -137,8 +228,19 @@ std::vector<LayoutItem> AliasMode::items() const {
 // Of one iteration of each phase.
 double AliasMode::duration_us() const {
   double us = 0;
-  for (const AliasPhase& phase : phases_) us += phase.script->start_us(phase.script->positions());
+  for (const AliasPhase& phase : phases_) us += phase.script->step_start_us(phase.script->steps());
   return us;
+}
+
+bool AliasMode::takes_too_long(const Layout& layout) const {
+  // Where the plan itself lets the device wait long, starts are expected too early, and waits mean nothing.
+  constexpr double most_stalls = 0.05;
+  double foretold_us = 0;
+  for (const AliasPhase& phase : phases_) foretold_us += phase.script->plan().predicted_ms * 1e3;
+  if (wasteful_ == all_layouts || foretold_us > (1 + most_stalls) * duration_us()) return false;
+  const Patience most = wasteful_ < first_layouts ? at_first : later;
+  return layout.wait_us > most.waits * duration_us() ||
+         static_cast<double>(layout.moves) * move_us > most.mapping * duration_us();
 }
 
 // Bytes that are mapped privately, at most at once.
@@ -163,20 +265,22 @@ Status AliasMode::build(std::vector<AliasPhase> phases, Held& held) {
   collect();
   const std::uint64_t others = page + beside();
   const std::uint64_t room = pool_.least_limit() > others ? pool_.least_limit() - others : 0;
-  const Layout layout = lay_out(items(), room);
-  log::info("layout: {} of {}, expected waits {:.1f} ms", format_bytes(layout.bytes()), format_bytes(room),
-            layout.wait_us / 1e3);
+  const Layout layout = lay_out(items(), room, move_us);
+  log::info("layout: {} of {} in {} frames, expected waits {:.1f} ms, {} mapped in an iteration",
+            format_bytes(layout.bytes()), format_bytes(room), layout.frames.size(), layout.wait_us / 1e3,
+            layout.moves);
   shortfall_ = layout.bytes() > room ? layout.bytes() - room : 0;
   Status done = Done{};
   if (shortfall_ > 0) {
     done = Error{ErrorCode::out_of_memory,
                  fmt::format("the layout needs {} more memory", format_bytes(shortfall_))};
-  } else if (layout.wait_us > (wasteful_ < first_layouts ? few_waits : most_waits) * duration_us()) {
+  } else if (takes_too_long(layout)) {
     ++wasteful_;
     shortfall_ = room / 64;
-    done = Error{ErrorCode::out_of_memory, "the layout makes ops wait for each other"};
+    done = Error{ErrorCode::out_of_memory, "the layout takes too long"};
   }
   if (done) done = save_and_unmap(held);
+  if (done) done = merge_chunks();
   if (done) done = take_frames(layout);
   if (done) done = map_all(layout);
   if (done) return done;
@@ -187,7 +291,9 @@ Status AliasMode::build(std::vector<AliasPhase> phases, Held& held) {
 // Everything that lives goes to the host; the handles go back to the pool, with those of memory that nobody
 // uses.
 Status AliasMode::save_and_unmap(Held& held) {
-  std::vector<Chunk*> leaving = chunks_;
+  std::vector<Chunk*> leaving;
+  for (const Place& place : places_)
+    for (std::size_t c = 0; c < place.count; ++c) leaving.push_back(place.chunk + c);
   for (Chunk* chunk : residency_.mapped())
     if (!chunk->live && chunk->pins == 0 && !index_.contains(chunk)) leaving.push_back(chunk);
   Marks marks;
@@ -217,20 +323,39 @@ Status AliasMode::save_and_unmap(Held& held) {
 Status AliasMode::take_frames(const Layout& layout) {
   frames_.reserve(layout.frames.size());
   for (const std::uint64_t bytes : layout.frames) {
-    auto pieces = pool_.acquire(bytes);
-    if (!pieces) return pieces.error();
-    frames_.push_back({std::move(*pieces), nullptr});
+    const auto piece = pool_.acquire_whole(bytes);
+    if (!piece) return piece.error();
+    frames_.push_back({{*piece}, nullptr});
   }
   return Done{};
 }
 
 Status AliasMode::map_all(const Layout& layout) {
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
-    std::vector<Frame*> frames;
-    for (const std::uint32_t frame : layout.frames_of[i]) frames.push_back(&frames_[frame]);
-    if (const auto mapped = residency_.map_to(*chunks_[i], std::move(frames)); !mapped) return mapped;
+  std::vector<Chunk*> sorted;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    Place& place = places_[i];
+    std::map<std::vector<std::uint32_t>, std::uint32_t> spot_of;
+    std::size_t span = 0;
+    for (std::vector<Stay>& in : place.in)
+      for (Stay& stay : in) {
+        const std::vector<std::uint32_t>& numbers = layout.frames_of[i][span++];
+        const auto [spot, fresh] =
+            spot_of.try_emplace(numbers, static_cast<std::uint32_t>(place.spots.size()));
+        stay.spot = spot->second;
+        if (!fresh) continue;
+        std::vector<Frame*>& frames = place.spots.emplace_back();
+        for (const std::uint32_t number : numbers) frames.push_back(&frames_[number]);
+      }
+    const auto& first = place.spots.front();
+    place.common = first.size();
+    for (const auto& frames : place.spots) {
+      const auto end = std::mismatch(first.begin(), first.end(), frames.begin(), frames.end()).first;
+      place.common = std::min(place.common, static_cast<std::size_t>(end - first.begin()));
+    }
+    if (const auto mapped = residency_.map_to(*place.chunk, first); !mapped) return mapped;
+    place.chunk->wanders = place.spots.size() > 1;
+    sorted.push_back(place.chunk);
   }
-  std::vector<Chunk*> sorted = chunks_;
   std::sort(sorted.begin(), sorted.end(),
             [](const Chunk* a, const Chunk* b) { return a->address < b->address; });
   for (std::size_t i = 0; i < sorted.size();) {
@@ -244,11 +369,13 @@ Status AliasMode::map_all(const Layout& layout) {
 
 Status AliasMode::dismantle() {
   Status outcome = Done{};
-  for (Chunk* chunk : chunks_)
-    if (!chunk->frames.empty())
-      if (const auto gone = residency_.unmap_from_frames(*chunk); !gone && outcome) outcome = gone;
+  for (const Place& place : places_)
+    if (!place.chunk->frames.empty())
+      if (const auto gone = residency_.unmap_from_frames(*place.chunk); !gone && outcome) outcome = gone;
   for (const Frame& frame : frames_)
     if (!frame.given_away) pool_.give_back(frame.pieces);
+  places_.clear();
+  index_.clear();
   frames_.clear();
   phases_.clear();
   return outcome;
@@ -256,12 +383,11 @@ Status AliasMode::dismantle() {
 
 // --- in an iteration
 
-bool AliasMode::held(const Chunk& chunk, std::size_t phase, std::int32_t position) const {
-  const auto found = index_.find(&chunk);
-  if (found == index_.end()) return false;
-  const auto& in = held_[found->second].in[phase];
-  return std::any_of(in.begin(), in.end(),
-                     [&](const LayoutSpan& span) { return span.from <= position && position <= span.to; });
+const AliasMode::Stay* AliasMode::Place::at(std::size_t phase, std::int32_t step) const {
+  if (phase >= in.size()) return nullptr;
+  const auto stay = std::partition_point(in[phase].begin(), in[phase].end(),
+                                         [&](const Stay& s) { return s.span.to < step; });
+  return stay != in[phase].end() && stay->span.from <= step ? &*stay : nullptr;
 }
 
 // False: what is there would be lost.
@@ -274,6 +400,7 @@ bool AliasMode::begin_tenancy(Chunk& chunk) {
       return false;
     }
     before->tenant = false;
+    before->stale = before->live && before->host_valid;
     chunk.before.add(before->uses);
     chunk.uses.add(before->uses);
   }
@@ -281,9 +408,47 @@ bool AliasMode::begin_tenancy(Chunk& chunk) {
   return true;
 }
 
-bool AliasMode::admit(const Script* script, std::int32_t position,
-                      std::span<const tracker::Operand> operands) {
-  const std::size_t phase = index_of(script);
+// Maps the chunk, which nobody uses any more, to other frames.
+Result<AliasMode::Admission> AliasMode::move(Place& place, std::uint32_t spot) {
+  Chunk& chunk = *place.chunk;
+  if (chunk.pins > 0) return Admission::unforeseen;
+  if (chunk.tenant && chunk.live && !chunk.host_valid && !chunk.expendable) return Admission::unforeseen;
+  const auto finished = order_.finished(chunk.uses);
+  if (!finished) return finished.error();
+  if (!*finished) {
+    busy_.add(chunk.uses);
+    return Admission::busy;
+  }
+  if (const auto moved = residency_.move_to(chunk, place.spots[spot], place.common); !moved) {
+    if (residency_.doubt()) return moved.error();
+    log::info("a chunk cannot be mapped anew: {}", moved.error().message);
+    return Admission::unforeseen;
+  }
+  moves_ += place.spots[spot].size() - place.common;
+  place.spot = spot;
+  return Admission::done;
+}
+
+Result<AliasMode::Admission> AliasMode::give_frames(Chunk& chunk, std::size_t phase, std::int32_t step) {
+  if (chunk.tenant && !chunk.wanders) return Admission::done;
+  const auto found = index_.find(&chunk);
+  if (found == index_.end()) return Admission::unforeseen;
+  Place& place = places_[found->second];
+  const Stay* const stay = place.at(phase, step);
+  if (chunk.tenant && (stay == nullptr || stay->spot == place.spot)) return Admission::done;
+  if (stay == nullptr) return Admission::unforeseen;
+  if (stay->spot != place.spot)
+    if (const auto moved = move(place, stay->spot); !moved || *moved != Admission::done) return moved;
+  return begin_tenancy(chunk) ? Admission::done : Admission::unforeseen;
+}
+
+Result<AliasMode::Admission> AliasMode::admit(const Script* script, std::int32_t step,
+                                              std::span<const tracker::Operand> operands) {
+  // What comes between two iterations comes ahead of the next one's first op.
+  if (script != nullptr) latest_ = index_of(script);
+  const std::size_t phase = latest_;
+  if (script == nullptr) step = 0;
+  busy_.clear();
   for (const tracker::Operand& operand : operands) {
     if (!operand.managed) continue;
     Range& range = *static_cast<Range*>(operand.backing);
@@ -292,26 +457,20 @@ bool AliasMode::admit(const Script* script, std::int32_t position,
                                       [&](const Chunk& c) { return c.offset + c.bytes <= operand.offset; });
     for (; chunk != range.chunks.end() && chunk->offset < end; ++chunk) {
       if (chunk->frames.empty()) continue;
-      if (chunk->tenant) {
-        chunk->stale = false;  // sent away, and nobody came
-        continue;
-      }
-      if (phase == phases_.size() || !held(*chunk, phase, position) || !begin_tenancy(*chunk)) return false;
+      const auto given = give_frames(*chunk, phase, step);
+      if (!given || *given == Admission::unforeseen) return given;
     }
   }
-  return true;
+  return busy_.empty() ? Admission::done : Admission::busy;
 }
 
-Result<bool> AliasMode::fetch(const Script* script, std::int32_t position, Chunk& chunk) {
-  if (chunk.tenant) {
-    chunk.stale = false;
-    return true;
-  }
-  const std::size_t phase = index_of(script);
-  if (phase == phases_.size() || !held(chunk, phase, position) || !begin_tenancy(chunk)) return false;
-  if (!chunk.stale) return true;
+Result<AliasMode::Admission> AliasMode::fetch(const Script* script, std::int32_t step, Chunk& chunk) {
+  busy_.clear();
+  const auto given = give_frames(chunk, index_of(script), step);
+  if (!given || *given != Admission::done) return given;
+  if (!chunk.stale) return Admission::done;
   if (const auto fetched = residency_.fetch(chunk); !fetched) return fetched.error();
-  return true;
+  return Admission::done;
 }
 
 }  // namespace pooch::runtime

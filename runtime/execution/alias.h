@@ -1,6 +1,7 @@
-// Alias mode: every chunk of the planned phases stays mapped for good to the piece of memory that the layout
-// gave it, and shares it with chunks whose times do not meet. In steady state no handle is created or mapped
-// and the host never waits: who comes next follows, on the device, what the one before did last.
+// Alias mode: every chunk of the planned phases is mapped to the frames that the layout gave it, and shares
+// them with chunks whose times do not meet: who comes next follows, on the device, what the one before did
+// last. In steady state no handle is created. Few chunks are mapped anew between two stays; before that the
+// host waits until the device is done with the chunk's addresses.
 //
 //   private mappings --- build ---> frames --- dismantle ---> private mappings (remap, demand mode)
 //
@@ -27,8 +28,8 @@ namespace pooch::runtime {
 struct AliasPhase {
   const Script* script = nullptr;
   const KnownPhase* known = nullptr;
-  std::vector<Range*> ranges;  // by buffer; nullptr: not to be aliased
-  std::vector<Range*> slots;   // by slot of the script; nullptr: a small one
+  std::vector<std::vector<Range*>> ranges;  // by buffer: one, or two in turn; none: not to be aliased
+  std::vector<Range*> slots;                // by slot of the script; nullptr: a small one
 };
 
 class AliasMode {
@@ -39,7 +40,7 @@ class AliasMode {
 
   bool built() const { return !frames_.empty(); }
   std::uint64_t shortfall() const { return shortfall_; }  // bytes that the last build lacked
-  std::size_t chunks() const { return chunks_.size(); }
+  std::size_t chunks() const { return places_.size(); }
   std::size_t frames() const { return frames_.size(); }
   bool serves(const Script& script) const;
   // The device must be idle. May release `held`, for copies to end. Error: out_of_memory, the layout does not
@@ -48,28 +49,54 @@ class AliasMode {
   // Private mappings again. The device must be idle.
   Status dismantle();
 
-  // The operands are about to be used at this position of the script's phase (nullptr: between
-  // iterations): gives their chunks the frames. False: the layout does not foresee that. Positions between
-  // two ops are those of the later one.
-  bool admit(const Script* script, std::int32_t position, std::span<const tracker::Operand> operands);
+  enum class Admission : std::uint8_t {
+    done,        // the chunks have their frames
+    busy,        // ask again when the device is beyond `busy()`
+    unforeseen,  // the layout has no frames for them then
+  };
+  // The operands are about to be used at this step of the script (nullptr: between iterations): gives their
+  // chunks the frames. Error: what the device has mapped is in doubt.
+  Result<Admission> admit(const Script* script, std::int32_t step,
+                          std::span<const tracker::Operand> operands);
   // The chunk's prefetch: as `admit`, and its content comes back.
-  Result<bool> fetch(const Script* script, std::int32_t position, Chunk& chunk);
+  Result<Admission> fetch(const Script* script, std::int32_t step, Chunk& chunk);
+  const Marks& busy() const { return busy_; }
+  std::uint64_t moves() const { return moves_; }  // frames that were mapped anew for a chunk
 
  private:
-  struct Occupancy {
-    std::vector<std::vector<LayoutSpan>> in;  // by phase
+  // A chunk with its stays, by phase, and the frames that it has in them.
+  struct Stay {
+    LayoutSpan span;
+    std::uint32_t spot = 0;
+    friend bool operator==(const Stay&, const Stay&) = default;
+  };
+  struct Place {
+    Range* range = nullptr;
+    std::size_t first = 0, count = 1;  // of the range's chunks, which become one when the layout is taken
+    std::uint64_t bytes = 0;
+    Chunk* chunk = nullptr;
+    std::vector<std::vector<Stay>> in;
+    std::vector<std::vector<Frame*>> spots;  // different ones
+    std::size_t common = 0;                  // first frames, which all spots have
+    std::uint32_t spot = 0;                  // that the chunk is mapped to
+    const Stay* at(std::size_t phase, std::int32_t step) const;
   };
   void collect();
-  void hold(Chunk& chunk, std::size_t phase, std::int32_t from, std::int32_t to, double free_us = 0);
-  void hold_buffer(std::size_t phase, std::uint32_t buffer);
+  void hold(Range& range, std::size_t chunk, std::size_t phase, LayoutSpan span);
+  static void join_stays(Place& place);
+  void join_neighbours();
+  Status merge_chunks();
+  void hold_buffer(std::size_t phase, std::uint32_t buffer, Range& range);
   double duration_us() const;
+  bool takes_too_long(const Layout& layout) const;
   std::uint64_t beside() const;
   std::vector<LayoutItem> items() const;
   Status save_and_unmap(Held& held);
   Status take_frames(const Layout& layout);
   Status map_all(const Layout& layout);
-  bool begin_tenancy(Chunk& chunk);
-  bool held(const Chunk& chunk, std::size_t phase, std::int32_t position) const;
+  Result<Admission> give_frames(Chunk& chunk, std::size_t phase, std::int32_t step);
+  Result<Admission> move(Place& place, std::uint32_t spot);
+  static bool begin_tenancy(Chunk& chunk);
   std::size_t index_of(const Script* script) const;
 
   Device& device_;
@@ -78,12 +105,13 @@ class AliasMode {
   Residency& residency_;
   Departures& departures_;
   std::vector<AliasPhase> phases_;
-  std::vector<Chunk*> chunks_;                 // all of them, ascending addresses after collect()
-  std::map<const Chunk*, std::size_t> index_;  // into chunks_ and held_
-  std::vector<Occupancy> held_;
+  std::vector<Place> places_;
+  std::map<const Chunk*, std::size_t> index_;  // into places_
   std::vector<Frame> frames_;
-  std::uint64_t shortfall_ = 0;
-  int wasteful_ = 0;  // layouts that were refused for their waits
+  Marks busy_;
+  std::size_t latest_ = 0;  // phase that was followed last
+  std::uint64_t shortfall_ = 0, moves_ = 0;
+  int wasteful_ = 0;  // layouts that were given up for what they cost
 };
 
 }  // namespace pooch::runtime

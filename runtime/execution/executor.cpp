@@ -156,9 +156,8 @@ Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, 
   if (!op.step) {
     if (iteration_ != nullptr && iteration_->dropped > 0 && iteration_->touches_dropped(op.operands))
       if (const auto left = leave(held); !left) return left.error();
-    const auto position =
-        iteration_ == nullptr ? 0 : static_cast<std::int32_t>(parts_.tracker.steps() - iteration_->start);
-    if (const auto admitted = admit(position, op.operands, held); !admitted) return admitted.error();
+    if (const auto admitted = admit(step_between_ops(), op.operands, held); !admitted)
+      return admitted.error();
     return Position{};
   }
   for (;;) {
@@ -220,7 +219,14 @@ Status Executor::act_before(std::int32_t position, const tracker::Op& op, Stream
   if (iteration_ != mine) return Done{};
   // Memory that came free since an earlier op goes to prefetches first.
   if (const auto fetched = fetch_pending(op.operands, held); !fetched) return fetched;
-  return admit(position, op.operands, held);
+  return admit(mine->script.step_of_op(position), op.operands, held);
+}
+
+// Behind the latest op, ahead of whatever comes before the next.
+std::int32_t Executor::step_between_ops() const {
+  if (iteration_ == nullptr) return 0;
+  const auto position = static_cast<std::int32_t>(parts_.tracker.steps() - iteration_->start);
+  return position == 0 ? 0 : iteration_->script.step_of_op(position - 1) + 1;
 }
 
 // In the plan's order: a later prefetch must not take the memory of an earlier one. Piece by piece, as memory
@@ -229,7 +235,7 @@ Status Executor::fetch_pending(std::span<const tracker::Operand> awaited, Held& 
   const std::shared_ptr<Iteration> mine = iteration_;
   while (!mine->pending.empty()) {
     const std::uint32_t map = mine->pending.front();
-    if (const auto fetched = fetch_aliased(map, mine->position, held); !fetched) return fetched;
+    if (const auto fetched = fetch_aliased(map, held); !fetched) return fetched;
     if (iteration_ != mine) return Done{};  // another thread's op was its last
     const std::uint64_t bytes = gather_missing(mine->maps[map]);
     if (scratch_.uses.empty()) {
@@ -320,7 +326,6 @@ Status Executor::evict(std::uint32_t map) {
       // Where there is no room on the host, whoever comes next to a frame finds it occupied: see `admit`.
       const auto saved = parts_.residency.save(chunk);
       if (!saved && saved.error().code != ErrorCode::out_of_memory) return saved;
-      chunk.stale = saved && chunk.live;
       continue;
     }
     if (const auto begun = parts_.residency.begin_eviction(chunk); !begun) {

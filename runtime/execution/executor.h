@@ -43,7 +43,8 @@ namespace pooch::runtime {
 struct ExecutorCounts {
   std::uint64_t planned_iterations = 0;  // followed from their first op to their last
   std::uint64_t aliased_iterations = 0;  // of those, in alias mode
-  std::uint64_t left = 0;                // plans left at an op that they did not expect
+  std::uint64_t moves = 0;  // frames that were mapped for chunks which have others at other times
+  std::uint64_t left = 0;   // plans left at an op that they did not expect
   std::uint64_t replays = 0;
   std::uint64_t aliased = 0;           // times that alias mode was begun
   std::uint64_t unplanned = 0;         // times that Demand was asked for memory while a plan was followed
@@ -93,8 +94,6 @@ class Executor {
   // an iteration takes, in milliseconds. Once per plan; else empty.
   std::optional<double> take_shortage(tracker::PhaseIndex phase);
 
-  // Of an iteration, once what it shows changes its plan no more, in milliseconds; empty: not known yet.
-  std::optional<double> steady_ms(tracker::PhaseIndex phase);
   // Whether a layout is of any use, as far as is known.
   bool may_alias() const;
 
@@ -137,6 +136,7 @@ class Executor {
 
   ExecutorCounts counts() const {
     ExecutorCounts counts = tally_.counts;
+    counts.moves = alias_.moves();
     if (iteration_ != nullptr) counts.unplanned = parts_.placement.fallbacks() - tally_.fallbacks_before;
     return counts;
   }
@@ -164,14 +164,17 @@ class Executor {
   Status settle_mappings(const Script* wanted, Held& held);
   Status build_alias(Held& held);
   AliasPhase alias_phase(const Adopted& adopted);
-  Status admit(std::int32_t position, std::span<const tracker::Operand> operands, Held& held);
-  Status fetch_aliased(std::uint32_t map, std::int32_t position, Held& held);
+  Status admit(std::int32_t step, std::span<const tracker::Operand> operands, Held& held);
+  Status fetch_aliased(std::uint32_t map, Held& held);
+  template <class Ask>
+  Status until_admitted(Held& held, std::string_view what, std::int32_t step, Ask&& ask);
   void enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream);
   Status leave(Held& held);
   void finish();
   void stop_following();
 
   Result<std::optional<std::int32_t>> lead_up_to(const tracker::Op& op, StreamHandle stream, Held& held);
+  std::int32_t step_between_ops() const;
   Status act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream, Held& held);
   Status evict(std::uint32_t map);
   Status drop(std::uint32_t map);

@@ -1,4 +1,6 @@
 // When plans are carried out in alias mode, and when not.
+#include <chrono>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -114,42 +116,73 @@ Status Executor::close_slots() {
 AliasPhase Executor::alias_phase(const Adopted& adopted) {
   const KnownPhase& known = adopted.known;
   AliasPhase made{adopted.script.get(), &known, {}, adopted.slots};
-  const auto range_of = [&](std::size_t b) -> Range* {
-    Range* const range = parts_.residency.find(known.bases[b]);
+  const auto range_at = [&](Address base, std::size_t b) -> Range* {
+    Range* const range = parts_.residency.find(base);
     return range != nullptr && range->bytes >= known.profile.buffers[b].bytes ? range : nullptr;
   };
-  std::set<const Range*> shared;
+  std::set<const Range*> shared{nullptr};
   for (std::size_t b = 0; b < known.bases.size(); ++b)
-    if (known.fixed[b]) shared.insert(range_of(b));
+    if (known.fixed[b]) shared.insert(range_at(known.bases[b], b));
   for (std::size_t b = 0; b < known.bases.size(); ++b) {
-    Range* const range = range_of(b);
-    // One that was elsewhere in an early iteration may lie where others do: it needs its time there as well.
-    const bool fits = range != nullptr && shared.contains(range);
-    made.ranges.push_back(fits ? range : nullptr);
+    auto& ranges = made.ranges.emplace_back();
+    Range* const range = range_at(known.bases[b], b);
+    Range* const other = known.alternates[b] ? range_at(known.earlier[b], b) : nullptr;
+    if (range != nullptr && other != nullptr) {
+      ranges = {range, other};
+    } else if (range != nullptr && shared.contains(range)) {
+      // One that was elsewhere in an early iteration may lie where others do: it needs its time there as
+      // well.
+      ranges = {range};
+    }
   }
   return made;
 }
 
-// The layout has a place for each of the operands now, or there is no layout any more.
-Status Executor::admit(std::int32_t position, std::span<const tracker::Operand> operands, Held& held) {
-  if (!alias_.built() ||
-      alias_.admit(iteration_ == nullptr ? nullptr : &iteration_->script, position, operands))
-    return Done{};
-  log::info("alias mode ends at op {}", position);
-  return dismantle(held);
+// Each of the operands has the frames that the layout gives it now, or there is no layout any more. May
+// release `held`.
+Status Executor::admit(std::int32_t step, std::span<const tracker::Operand> operands, Held& held) {
+  return until_admitted(held, "step", step,
+                        [&](const Script* script) { return alias_.admit(script, step, operands); });
 }
 
-Status Executor::fetch_aliased(std::uint32_t map, std::int32_t position, Held& held) {
+Status Executor::fetch_aliased(std::uint32_t map, Held& held) {
   const std::shared_ptr<Iteration> mine = iteration_;
+  const std::int32_t step = mine->script.next_step(mine->position, mine->next_replay);
   if (!alias_.built() || mine->maps[map].range == nullptr) return Done{};
   for (Chunk& chunk : mine->maps[map].range->chunks) {
-    if (chunk.frames.empty() || !chunk.stale) continue;
-    const auto fetched = alias_.fetch(&mine->script, position, chunk);
-    if (!fetched) return fetched.error();
-    if (!*fetched) {
-      log::info("alias mode ends at the fetch ahead of op {}", position);
+    if (chunk.frames.empty() || (!chunk.stale && !chunk.wanders)) continue;
+    const auto fetched = until_admitted(held, "the fetch ahead of step", step, [&](const Script* script) {
+      return alias_.fetch(script, step, chunk);
+    });
+    if (!fetched || iteration_ != mine || mine->maps[map].range == nullptr) return fetched;
+  }
+  return Done{};
+}
+
+// Waits for the device where a chunk has to be mapped anew and is in use still. What was asked for is not
+// done where another thread's op has ended the iteration meanwhile.
+template <class Ask>
+Status Executor::until_admitted(Held& held, std::string_view what, std::int32_t step, Ask&& ask) {
+  const std::shared_ptr<Iteration> mine = iteration_;
+  std::optional<std::chrono::steady_clock::time_point> gives_up;
+  while (alias_.built() && iteration_ == mine) {
+    const auto asked = ask(mine == nullptr ? nullptr : &mine->script);
+    if (!asked) return asked.error();
+    if (*asked == AliasMode::Admission::done) return Done{};
+    const auto now = std::chrono::steady_clock::now();
+    if (*asked == AliasMode::Admission::unforeseen || (gives_up && now > *gives_up)) {
+      log::info("alias mode ends at {} {}", what, step);
       return dismantle(held);
     }
+    const auto blocked = parts_.order.host_blocked();
+    if (!blocked) return blocked.error();
+    if (*blocked) {  // by a host function, which may wait for this very thread
+      if (!gives_up) gives_up = now + patience_with_the_program;
+      held.pause(std::chrono::milliseconds(1));
+      continue;
+    }
+    const Marks busy = alias_.busy();
+    if (const auto waited = await(parts_.device, parts_.order, busy, held); !waited) return waited;
   }
   return Done{};
 }

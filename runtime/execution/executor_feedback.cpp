@@ -53,15 +53,6 @@ std::optional<double> Executor::take_shortage(tracker::PhaseIndex phase) {
   return takes_ms;
 }
 
-std::optional<double> Executor::steady_ms(tracker::PhaseIndex phase) {
-  constexpr std::size_t enough = 5;
-  const auto found = book_.scripts.find(phase);
-  if (found == book_.scripts.end()) return std::nullopt;
-  const Adopted& adopted = found->second;
-  if (adopted.alias ? !alias_.built() : !adopted.feedback.ended()) return std::nullopt;
-  return clock_.median_ms(phase, enough);
-}
-
 bool Executor::proving(const Adopted& adopted) {
   const MapTrust& trust = adopted.trust;
   return !adopted.script->replays().empty() && (trust.sampling || trust.iterations <= Verification::proofs);

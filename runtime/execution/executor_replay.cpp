@@ -117,7 +117,9 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, Held& held) {
   }
   if (mine->awaits_fetch(scratch_.moved))
     if (const auto fetched = fetch_pending(scratch_.moved, held); !fetched) return fetched;
-  if (const auto admitted = admit(mine->position, scratch_.moved, held); !admitted) return admitted;
+  if (const auto admitted = admit(mine->script.step_of_replay(index), scratch_.moved, held); !admitted)
+    return admitted;
+  if (iteration_ != mine) return Done{};  // another thread's op was its last
   if (const auto placed = parts_.placement.place(kept.function, scratch_.moved, scratch_.uses, held); !placed)
     return placed;
   if (iteration_ != mine) return Done{};  // another thread's op was its last

@@ -1,174 +1,169 @@
 #include "runtime/execution/layout.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
-#include <tuple>
+#include <random>
 #include <utility>
+
+#include "runtime/execution/layout_ways.h"
+#include "runtime/memory/memory_limits.h"
 
 namespace pooch::runtime {
 namespace {
 
-constexpr std::int32_t far = 1 << 30;
-constexpr int most_rounds = 3;  // of choosing, for each order
+constexpr int most_rounds = 3;  // of choosing chunk by chunk, for each order
 
-// When pieces of memory are taken, while they are handed out.
-class Times {
- public:
-  // What taking it costs in waits; nothing where it is taken at one of these times.
-  struct Cost {
-    double wait_us = 0;
-    std::int64_t unused = 0;  // positions that remain free right before and after: the tighter the better
-    bool operator<(const Cost& other) const {
-      return wait_us != other.wait_us ? wait_us < other.wait_us : unused < other.unused;
-    }
-  };
-  std::optional<Cost> cost(const std::vector<LayoutSpan>& held) const {
-    Cost cost;
-    for (std::size_t i = 0; i < held.size(); ++i) {
-      const auto next = after(held[i].from);
-      if (next != spans_.end() && next->second.from <= held[i].to) return std::nullopt;
-      if (next != spans_.end()) cost.wait_us += std::max(0.0, held[i].free_us - next->second.start_us);
-      cost.unused += (next != spans_.end() ? next->second.from : far) - held[i].to;
-      if (next == spans_.begin()) continue;
-      const LayoutSpan& before = std::prev(next)->second;
-      if (before.to >= held[i].from) return std::nullopt;
-      cost.wait_us += std::max(0.0, before.free_us - held[i].start_us);
-    }
-    return cost;
+// Those that all spans have come first. How many are mapped in a round.
+std::uint64_t order_frames(std::vector<std::vector<std::uint32_t>>& spans) {
+  std::map<std::uint32_t, std::size_t> uses;
+  for (auto& frames : spans) {
+    std::sort(frames.begin(), frames.end());
+    for (const std::uint32_t frame : frames) ++uses[frame];
   }
-  void take(const std::vector<LayoutSpan>& held) {
-    for (const LayoutSpan& span : held) spans_.emplace(span.from, span);
+  const auto common = static_cast<std::size_t>(
+      std::count_if(uses.begin(), uses.end(), [&](const auto& use) { return use.second == spans.size(); }));
+  for (auto& frames : spans)
+    std::stable_partition(frames.begin(), frames.end(),
+                          [&](std::uint32_t frame) { return uses[frame] == spans.size(); });
+  std::uint64_t moves = 0;
+  for (std::size_t s = 0; s < spans.size(); ++s) {
+    const auto& next = spans[(s + 1) % spans.size()];
+    if (spans[s] != next) moves += next.size() - common;
   }
-
- private:
-  std::map<std::int32_t, LayoutSpan>::const_iterator after(std::int32_t from) const {
-    return spans_.lower_bound(from);
-  }
-  std::map<std::int32_t, LayoutSpan> spans_;  // by their begin
-};
-
-// Pieces that have been given to the same chunks so far.
-struct Group {
-  Times taken;
-  std::vector<std::uint32_t> frames;
-};
-
-// Who chooses first. None of these is the best for all plans.
-enum class Order { earliest, longest, latest };
-
-class Choosing {
- public:
-  Choosing(const std::vector<LayoutItem>& items, std::uint64_t limit) : items_(items), limit_(limit) {
-    layout_.frames_of.resize(items.size());
-  }
-  // `first`: by item, the higher ones choose first; equal ones in this order. Those that nothing good was
-  // left for are raised in it.
-  Layout run(Order kind, std::vector<std::int32_t>& first) {
-    std::vector<std::tuple<std::int32_t, std::int64_t, std::uint32_t>> order;
-    for (std::uint32_t i = 0; i < items_.size(); ++i) order.emplace_back(-first[i], rank(items_[i], kind), i);
-    std::sort(order.begin(), order.end());
-    for (const auto& [before, rank, i] : order) {
-      const double waited_us = layout_.wait_us;
-      const std::uint64_t was = total_;
-      place(i);
-      if (layout_.wait_us > waited_us || (total_ > limit_ && total_ > was)) ++first[i];
-    }
-    return std::move(layout_);
-  }
-
- private:
-  static std::int64_t rank(const LayoutItem& item, Order kind) {
-    if (item.held.empty()) return far;
-    if (kind == Order::earliest) return item.held.front().from;
-    if (kind == Order::latest) return -item.held.back().to;
-    std::int64_t held = 0;
-    for (const LayoutSpan& span : item.held) held += span.to - span.from + 1;
-    return -held;
-  }
-  struct Offer {
-    Times::Cost cost;
-    std::size_t group;
-  };
-  void place(std::uint32_t index) {
-    const LayoutItem& item = items_[index];
-    auto& groups = of_unit_[item.unit];
-    offers_.clear();
-    for (std::size_t g = 0; g < groups.size(); ++g)
-      if (const auto cost = groups[g].taken.cost(item.held)) offers_.push_back({*cost, g});
-    std::stable_sort(offers_.begin(), offers_.end(),
-                     [](const Offer& a, const Offer& b) { return a.cost < b.cost; });
-    double wait_us = 0;
-    std::uint64_t wanted = item.bytes / item.unit;
-    for (const Offer& offer : offers_) {
-      // Rather than wait: new memory, as long as there is some.
-      if (offer.cost.wait_us > 0) wanted -= add(index, groups, std::min(wanted, left() / item.unit));
-      if (wanted == 0) break;
-      wanted -= take(index, groups, offer.group, wanted);
-      wait_us = std::max(wait_us, offer.cost.wait_us);
-    }
-    add(index, groups, wanted);
-    layout_.wait_us += wait_us;
-  }
-  std::uint64_t left() const { return limit_ - std::min(limit_, total_); }
-  // Frames of the group for the item, `wanted` at most: how many.
-  std::uint64_t take(std::uint32_t index, std::vector<Group>& groups, std::size_t from,
-                     std::uint64_t wanted) {
-    if (groups[from].frames.size() > wanted) {  // the rest stays as it is
-      Group& rest = groups.emplace_back(groups[from]);
-      rest.frames.erase(rest.frames.begin(), rest.frames.begin() + static_cast<std::ptrdiff_t>(wanted));
-      groups[from].frames.resize(wanted);
-    }
-    Group& group = groups[from];
-    group.taken.take(items_[index].held);
-    auto& mine = layout_.frames_of[index];
-    mine.insert(mine.end(), group.frames.begin(), group.frames.end());
-    return group.frames.size();
-  }
-  // New ones.
-  std::uint64_t add(std::uint32_t index, std::vector<Group>& groups, std::uint64_t count) {
-    if (count == 0) return 0;
-    Group& group = groups.emplace_back();
-    for (std::uint64_t i = 0; i < count; ++i) {
-      group.frames.push_back(static_cast<std::uint32_t>(layout_.frames.size()));
-      layout_.frames.push_back(items_[index].unit);
-    }
-    total_ += count * items_[index].unit;
-    return take(index, groups, groups.size() - 1, count);
-  }
-
-  const std::vector<LayoutItem>& items_;
-  const std::uint64_t limit_;
-  Layout layout_;
-  std::map<std::uint64_t, std::vector<Group>> of_unit_;
-  std::vector<Offer> offers_;  // reused storage
-  std::uint64_t total_ = 0;    // bytes handed out
-};
-
-// One that fits, with the least waits; else the smallest.
-bool better(const Layout& a, const Layout& b, std::uint64_t limit) {
-  const bool fits = a.bytes() <= limit;
-  if (fits != (b.bytes() <= limit)) return fits;
-  return fits ? a.wait_us < b.wait_us : a.bytes() < b.bytes();
+  return moves;
 }
 
-}  // namespace
+// What is tried of both ways: who chooses first; tastes, and items that give up coming back.
+class Search {
+ public:
+  Search(const std::vector<LayoutItem>& items, std::uint64_t limit, double move_us)
+      : items_(items), limit_(limit), move_us_(move_us) {
+    for (std::uint32_t i = 0; i < items.size(); ++i)
+      for (std::uint32_t s = 0; s < items[i].held.size(); ++s) order_.push_back({i, s});
+    std::stable_sort(order_.begin(), order_.end(), [&](const Tenant& a, const Tenant& b) {
+      const LayoutSpan &x = items[a.item].held[a.span], &y = items[b.item].held[b.span];
+      return x.from != y.from ? x.from < y.from : x.to > y.to;
+    });
+    settles_.assign(items.size(), true);
+    for (std::uint32_t i = 0; i < items.size(); ++i)
+      if (items[i].held.size() > 1) movable_.push_back(i);
+  }
 
-Layout lay_out(const std::vector<LayoutItem>& items, std::uint64_t limit) {
-  std::optional<Layout> best;
-  // Memory taken early to avoid a wait may lack later: then with less of it.
-  for (const double share : {1.0, 0.98, 0.95, 0.9, 0.0}) {
-    const auto generous = static_cast<std::uint64_t>(static_cast<double>(limit) * share);
-    for (const Order order : {Order::earliest, Order::longest, Order::latest}) {
-      std::vector<std::int32_t> first(items.size());
-      for (int round = 0; round < most_rounds; ++round) {
-        Layout made = Choosing(items, generous).run(order, first);
-        if (!best || better(made, *best, limit)) best = std::move(made);
-        if (best->bytes() <= limit && best->wait_us == 0) return std::move(*best);
+  Layout run() {
+    keep_frames();
+    for (const double slack_us : {0.0, 2000.0, 10000.0})
+      for (const bool new_first : {true, false}) {
+        Taste taste;
+        taste.slack_us = slack_us;
+        taste.new_before_conflict = new_first;
+        if (!perfect() && (attempts_ == 0 || spent_ < most_work)) attempt(taste, settles_, 0);
+      }
+    while (!perfect() && spent_ < most_work && attempts_ < most_attempts) vary();
+    return std::move(*best_);
+  }
+
+ private:
+  // Counted in spans that look at a frame, never in time.
+  static constexpr std::size_t most_work = 50'000'000, most_attempts = 300;
+
+  void keep_frames() {
+    // Memory that is taken early to avoid a wait may lack later: then with less of it.
+    for (const double share : {1.0, 0.98, 0.95, 0.9}) {
+      const auto limit = static_cast<std::uint64_t>(static_cast<double>(limit_) * share);
+      for (const First first : {First::earliest, First::longest, First::latest}) {
+        std::vector<std::int32_t> raised(items_.size());
+        for (int round = 0; round < most_rounds; ++round) {
+          if (best_ && (perfect() || spent_ >= most_work / 4)) return;
+          (void)consider(lay_out_by_chunk(items_, limit, first, raised));
+        }
       }
     }
   }
-  return std::move(*best);
+
+  // The best attempt so far, or another taste, and a few items change their minds.
+  void vary() {
+    const auto pick = [this](std::size_t count) {
+      return std::uniform_int_distribution<std::size_t>(0, count - 1)(random_);
+    };
+    Taste taste = taste_;
+    if (pick(2) == 0) {
+      taste.noise = std::array{0.0, 1.0, 4.0, 12.0}[pick(4)];
+      taste.slack_us = std::array{0.0, 2000.0, 10000.0}[pick(3)];
+      taste.conflict = std::array{3.0, 10.0, 30.0}[pick(3)];
+      taste.meets_again = pick(4) == 0 ? 0 : taste.conflict / 2;
+      taste.new_before_conflict = pick(3) != 0;
+    }
+    std::vector<bool> settles = settles_;
+    for (std::size_t flips = pick(3) + 1; flips > 0 && !movable_.empty(); --flips) {
+      const std::uint32_t item = movable_[pick(movable_.size())];
+      settles[item] = !settles[item];
+    }
+    attempt(taste, settles, pick(2) == 0 ? seed_ : random_());
+  }
+  void attempt(const Taste& taste, const std::vector<bool>& settles, unsigned seed) {
+    ++attempts_;
+    if (!consider(lay_out_by_time(items_, order_, limit_, taste, settles, seed))) return;
+    taste_ = taste;
+    settles_ = settles;
+    seed_ = seed;
+  }
+  // True: it is the best so far.
+  bool consider(Layout made) {
+    spent_ += order_.size() * (made.frames.size() + 16);
+    const double cost = cost_of(made);
+    if (best_ && cost >= cost_) return false;
+    best_ = std::move(made);
+    cost_ = cost;
+    return true;
+  }
+
+  double cost_of(const Layout& layout) const {
+    const std::uint64_t over = layout.bytes() > limit_ ? layout.bytes() - limit_ : 0;
+    return layout.wait_us + static_cast<double>(layout.moves) * move_us_ +
+           static_cast<double>(over / page) * 1e5;
+  }
+  bool perfect() const { return cost_ == 0; }
+  const std::vector<LayoutItem>& items_;
+  const std::uint64_t limit_;
+  const double move_us_;
+  std::vector<Tenant> order_;
+  std::vector<std::uint32_t> movable_;
+  std::vector<bool> settles_;
+  Taste taste_;
+  unsigned seed_ = 0;
+  std::mt19937 random_{1};
+  std::size_t spent_ = 0, attempts_ = 0;
+  std::optional<Layout> best_;
+  double cost_ = 0;
+};
+
+}  // namespace
+
+Layout frames_from(const std::vector<LayoutItem>& items, const std::vector<Tenancies>& all, double wait_us) {
+  Layout layout;
+  layout.wait_us = wait_us;
+  std::map<std::vector<Tenant>, std::uint32_t> frame_of;
+  layout.frames_of.resize(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) layout.frames_of[i].resize(items[i].held.size());
+  for (const Tenancies& some : all) {
+    const auto [at, fresh] =
+        frame_of.try_emplace(some.tenants, static_cast<std::uint32_t>(layout.frames.size()));
+    if (!fresh) {
+      layout.frames[at->second] += some.pages * page;
+      continue;
+    }
+    layout.frames.push_back(some.pages * page);
+    for (const Tenant& tenant : some.tenants)
+      layout.frames_of[tenant.item][tenant.span].push_back(at->second);
+  }
+  for (auto& spans : layout.frames_of) layout.moves += order_frames(spans);
+  return layout;
+}
+
+Layout lay_out(const std::vector<LayoutItem>& items, std::uint64_t limit, double move_us) {
+  return Search(items, limit, move_us).run();
 }
 
 }  // namespace pooch::runtime

@@ -25,6 +25,7 @@ class ScriptCompiler {
         content_(known),
         out_us_per_byte_(out_us_per_byte) {
     script_.plan_ = plan;
+    script_.us_per_byte_ = out_us_per_byte;
     for (const ProfileOp& op : phase_.ops) one_stream_ &= op.stream == phase_.ops.front().stream;
   }
 
@@ -243,13 +244,15 @@ class ScriptCompiler {
 
   // The replays before one op are done: temporary memory ends with its last reader, what was dropped is back.
   void end_chain() {
-    std::map<std::uint32_t, std::uint32_t> last_use;  // by slot: replay
+    std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> uses;  // by slot: first, last replay
     for (; ended_ < script_.replays_.size(); ++ended_) {
+      const auto replay = static_cast<std::uint32_t>(ended_);
       for (const ReplayPlace& place : script_.replays_[ended_].operands)
         if (place.kind == ReplayPlace::Kind::temporary)
-          last_use[place.slot] = static_cast<std::uint32_t>(ended_);
+          uses.try_emplace(place.slot, replay, replay).first->second.second = replay;
     }
-    for (const auto& [slot, replay] : last_use) script_.replays_[replay].ends.push_back(slot);
+    for (const auto& [slot, of] : uses) script_.replays_[of.second].ends.push_back(slot);
+    uses_of_slot_.merge(uses);
     made_.clear();
     writes_of_slot_.clear();
     slot_of_buffer_.clear();
@@ -304,14 +307,25 @@ class ScriptCompiler {
 
   void find_starts() {
     script_.starts_.push_back(0);
+    script_.replay_steps_.resize(script_.replays_.size());
+    double now_us = 0;
+    const auto add_step = [&](double us) {
+      script_.step_starts_.push_back(now_us);
+      now_us += us;
+      return static_cast<std::int32_t>(script_.step_starts_.size()) - 1;
+    };
     for (std::int32_t p = 0; p < ops(); ++p) {
-      double replays = 0;
       for (const ScriptAction& action : script_.before(p))
         if (action.kind == PlanAction::Kind::replay)
-          replays += phase_.ops[script_.replays_[action.subject].position].us;
-      script_.starts_.back() += replays;
-      script_.starts_.push_back(script_.starts_.back() + phase_.ops[p].us + phase_.ops[p].gap_us);
+          script_.replay_steps_[action.subject] =
+              add_step(phase_.ops[script_.replays_[action.subject].position].us);
+      script_.starts_.back() = now_us;
+      script_.op_steps_.push_back(add_step(phase_.ops[p].us + phase_.ops[p].gap_us));
+      script_.starts_.push_back(now_us);
     }
+    script_.step_starts_.push_back(now_us);
+    for (const auto& [slot, uses] : uses_of_slot_)
+      script_.slots_[slot].steps = {script_.replay_steps_[uses.first], script_.replay_steps_[uses.second]};
   }
 
   // One copy after the other.
@@ -336,6 +350,8 @@ class ScriptCompiler {
       if (life.to < 0) life.from = p;
       life.to = p;
     };
+    for (const ProfileCopy& copy : phase_.copies)
+      if (copy.version && copy.before == 0) use(phase_.versions[*copy.version].buffer, 0);
     for (std::int32_t p = 0; p < ops(); ++p) {
       for (const std::uint32_t v : phase_.ops[p].reads) use(phase_.versions[v].buffer, p);
       for (const std::uint32_t v : phase_.ops[p].writes) use(phase_.versions[v].buffer, p);
@@ -376,7 +392,8 @@ class ScriptCompiler {
   void find_predecessor(const ProfileBuffer& buffer, ScriptLife& life) const {
     const auto gone = last_of_size_.find(buffer.bytes);
     if (gone != last_of_size_.end() && gone->second < life.from)
-      life.away = gone->second, life.back = life.from, life.moved = life.bytes;
+      life.away = gone->second, life.back = life.from, life.moved = life.bytes,
+      life.back_step = script_.step_of_op(life.back);
     life.from = 0;
   }
 
@@ -384,12 +401,12 @@ class ScriptCompiler {
     for (std::int32_t p = 0; p < ops(); ++p) {
       for (const ScriptAction& action : script_.after(p))
         if (action.subject == map) life.away = p + 1;
+      std::int32_t step = p == 0 ? 0 : script_.step_of_op(p - 1) + 1;
       for (const ScriptAction& action : script_.before(p)) {
-        if (life.away == 0 || life.back > 0) continue;
-        const bool back = action.kind == PlanAction::Kind::replay
-                              ? restores(script_.replays_[action.subject], map)
-                              : action.subject == map;
-        if (back) life.back = p;
+        const bool replay = action.kind == PlanAction::Kind::replay;
+        const bool back = replay ? restores(script_.replays_[action.subject], map) : action.subject == map;
+        if (back && life.away > 0 && life.back == 0) life.back = p, life.back_step = step;
+        step += replay;
       }
     }
     life.moved = script_.maps_[map].of == MapClass::swap ? script_.maps_[map].moved : ~std::uint64_t{0} / 2;
@@ -414,11 +431,21 @@ class ScriptCompiler {
   std::map<std::uint32_t, std::uint32_t> slot_of_buffer_;    // of that chain, the latest
   std::map<std::uint32_t, Content::Writes> writes_of_slot_;  // by that chain
   std::uint64_t small_used_ = 0;                             // by that chain
+  // The replays that use a slot first and last.
+  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> uses_of_slot_;
   double out_us_per_byte_;
   std::size_t ended_ = 0;
   std::int32_t position_ = 0;
   bool one_stream_ = true;
 };
+
+std::int32_t Script::step_before_end(std::uint32_t buffer) const {
+  constexpr double spare = 2;
+  const double latest =
+      step_starts_.back() - spare * us_per_byte_ * static_cast<double>(lives_[buffer].bytes);
+  const auto after = std::upper_bound(step_starts_.begin(), step_starts_.end() - 1, latest);
+  return std::max(0, static_cast<std::int32_t>(after - step_starts_.begin()) - 1);
+}
 
 Result<Script> Script::compile(const Plan& plan, const KnownPhase& phase, double out_us_per_byte) {
   return ScriptCompiler(plan, phase, out_us_per_byte).compile();

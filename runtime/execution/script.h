@@ -11,6 +11,7 @@
 // was made again or is newer, and nothing older was written over it since.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -52,8 +53,9 @@ struct ReplayPlace {
 struct ReplaySlot {
   std::uint64_t bytes = 0;
   bool small = false;
-  std::uint64_t offset = 0;                      // small: within that memory
-  std::pair<std::int32_t, std::int32_t> held{};  // the ops that it is there before, inclusive
+  std::uint64_t offset = 0;                       // small: within that memory
+  std::pair<std::int32_t, std::int32_t> held{};   // the ops that it is there before, inclusive
+  std::pair<std::int32_t, std::int32_t> steps{};  // that use it first and last
 };
 
 struct ScriptReplay {
@@ -73,6 +75,7 @@ struct ScriptAction {
 struct ScriptLife {
   std::int32_t from = 0, to = -1;   // inclusive; empty: it is not managed, or not touched
   std::int32_t away = 0, back = 0;  // [away, back): the first `moved` bytes are not needed there; 0: never
+  std::int32_t back_step = 0;       // where between the ops `back - 1` and `back`
   std::uint64_t moved = 0;
   std::uint64_t bytes = 0;  // of the whole buffer
   double away_us = 0;       // when its copy to the host is expected to have ended
@@ -91,6 +94,18 @@ class Script {
   const std::vector<ScriptReplay>& replays() const { return replays_; }
   // When the op is expected to start, in an iteration without waits; one more for the end.
   double start_us(std::int32_t position) const { return starts_[position]; }
+  // Steps: ops and replays, in the order in which they run.
+  std::int32_t steps() const { return static_cast<std::int32_t>(step_starts_.size()) - 1; }
+  std::int32_t step_of_op(std::int32_t position) const { return op_steps_[position]; }
+  std::int32_t step_of_replay(std::uint32_t replay) const { return replay_steps_[replay]; }
+  // The next one before or at the op, where `next_replay` is the next replay of all.
+  std::int32_t next_step(std::int32_t position, std::uint32_t next_replay) const {
+    return next_replay < replay_steps_.size() ? std::min(op_steps_[position], replay_steps_[next_replay])
+                                              : op_steps_[position];
+  }
+  // Where a copy of the buffer's size has to begin to have arrived, with time to spare, by the end.
+  std::int32_t step_before_end(std::uint32_t buffer) const;
+  double step_start_us(std::int32_t step) const { return step_starts_[step]; }  // one more for the end
   const ScriptLife& life(std::uint32_t buffer) const { return lives_[buffer]; }
   std::uint32_t buffers() const { return static_cast<std::uint32_t>(lives_.size()); }
   const std::vector<ReplaySlot>& slots() const { return slots_; }
@@ -124,8 +139,10 @@ class Script {
   std::vector<ScriptReplay> replays_;
   std::vector<ReplaySlot> slots_;
   std::vector<ScriptLife> lives_;
-  std::vector<double> starts_;
+  std::vector<double> starts_, step_starts_;
+  std::vector<std::int32_t> op_steps_, replay_steps_;
   std::uint64_t small_bytes_ = 0;
+  double us_per_byte_ = 0;  // of copies
   Actions before_, after_;
   std::vector<std::vector<Touch>> first_touch_;
   std::vector<bool> keeps_;

@@ -59,6 +59,14 @@ Result<Pieces> HandlePool::acquire(std::uint64_t bytes) {
   return made.error();
 }
 
+Result<Piece> HandlePool::acquire_whole(std::uint64_t bytes) {
+  if (bytes > available()) return Error{ErrorCode::out_of_memory, "the cap is reached"};
+  if (const auto shrunk = shrink_to(limit() - bytes); !shrunk) return shrunk.error();
+  const auto handle = create(bytes);
+  if (!handle) return handle.error();
+  return Piece{*handle, bytes};
+}
+
 // Free handles of one size, as many as fit into `wanted`, which becomes what they leave.
 void HandlePool::take_free(std::uint64_t size, std::uint64_t& wanted, Pieces& pieces) {
   const auto found = free_lists_.find(size);
@@ -97,6 +105,15 @@ void HandlePool::give_back(const Pieces& pieces) {
   for (const Piece& piece : pieces) {
     free_lists_[piece.bytes].push_back(piece.handle);
     free_ += piece.bytes;
+  }
+  // Nobody asks for other sizes.
+  for (auto list = free_lists_.begin(); list != free_lists_.end();) {
+    const bool asked = std::find(classes_.begin(), classes_.end(), list->first) != classes_.end();
+    for (; !asked && !list->second.empty(); list->second.pop_back()) {
+      if (!device_.destroy(list->second.back())) break;
+      created_ -= list->first, free_ -= list->first;
+    }
+    list = asked || !list->second.empty() ? std::next(list) : free_lists_.erase(list);
   }
   if (created_ > limit()) (void)shrink_to(limit());
 }

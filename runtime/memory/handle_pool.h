@@ -51,6 +51,8 @@ class HandlePool {
   // Handles of `bytes` together, which is one of the sizes that `compose` names. Error out_of_memory: give
   // some back first.
   Result<Pieces> acquire(std::uint64_t bytes);
+  // One handle of exactly so many bytes, whole pages.
+  Result<Piece> acquire_whole(std::uint64_t bytes);
   void give_back(const Pieces& pieces);
   // They are still mapped where nobody may reach them, since the driver refused to unmap them: they serve
   // nobody any more and count as taken for good.

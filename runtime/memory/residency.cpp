@@ -432,12 +432,6 @@ void Residency::begin_drop(Chunk& chunk) {
   chunk.state = ChunkState::evicting;
 }
 
-// Where the content is once the chunk has no memory.
-static ChunkState away(const Chunk& chunk) {
-  if (!chunk.live) return ChunkState::unbacked;
-  return chunk.host_valid ? ChunkState::evicted : ChunkState::dropped;
-}
-
 Status Residency::finish_evictions(std::vector<Chunk*> chunks) {
   std::sort(chunks.begin(), chunks.end(),
             [](const Chunk* a, const Chunk* b) { return a->address < b->address; });
@@ -464,7 +458,7 @@ Status Residency::finish_evictions(std::vector<Chunk*> chunks) {
       chunk.pieces.clear();
       remove_mapped(chunk);
       if (chunk.live) ++evictions_;
-      chunk.state = away(chunk);
+      chunk.state = chunk.away();
       chunk.stale = false;
       chunk.expendable = false;
       chunk.uses.clear();
@@ -481,42 +475,6 @@ Status Residency::unmap_landed() {
       if (chunk.landed)
         if (const auto left = landing_->unmap(chunk); !left) return left;
   return Done{};
-}
-
-static Pieces pieces_of(const std::vector<Frame*>& frames) {
-  Pieces pieces;
-  for (const Frame* frame : frames) pieces.insert(pieces.end(), frame->pieces.begin(), frame->pieces.end());
-  return pieces;
-}
-
-Status Residency::map_to(Chunk& chunk, std::vector<Frame*> frames) {
-  if (const auto mapped = map(chunk, pieces_of(frames)); !mapped) return mapped;
-  chunk.stale = chunk.state == ChunkState::evicted;
-  chunk.expendable = chunk.state == ChunkState::dropped;
-  chunk.state = ChunkState::resident;
-  chunk.frames = std::move(frames);
-  chunk.tenant = false;
-  return Done{};
-}
-
-Status Residency::unmap_from_frames(Chunk& chunk) {
-  const std::vector<Frame*> frames = std::exchange(chunk.frames, {});
-  Pieces pieces = pieces_of(frames);
-  if (std::exchange(chunk.tenant, false) && chunk.live) {
-    chunk.pieces = std::move(pieces);
-    for (Frame* frame : frames) frame->given_away = true;
-    chunk.stale = chunk.expendable = false;
-    add_mapped(chunk);
-    return Done{};
-  }
-  std::size_t gone = 0;
-  const auto unmapped = unmap(chunk.address, pieces, gone);
-  if (!unmapped && !doubt_) doubt_ = unmapped.error();
-  chunk.state = away(chunk);
-  chunk.stale = chunk.expendable = false;
-  chunk.uses.clear();
-  chunk.before.clear();
-  return unmapped;
 }
 
 void Residency::drop_host_copy(Chunk& chunk) {

@@ -55,14 +55,17 @@ struct Chunk {
   bool live = false;        // its content has a meaning
   bool host_valid = false;  // the host slot holds that content
   bool landed = false;      // not resident, but `slot`, one handle of the host's, is mapped at the address
-  bool stale = false;  // resident, but the content is only in the host slot: an op is about to overwrite it
+  // Resident, but the content is only in the host slot: an op is about to overwrite it, or (alias mode)
+  // others have taken its frames.
+  bool stale = false;
   HostSlot slot;
   Mark slot_use;  // the last copy from or to the slot
   Marks uses;     // submitted work that touches the backing: it must finish before the handle may move
   Marks before;   // what a new use must follow: a fetch, or the life of an earlier allocation at this address
-  // Alias mode: the pieces of memory that it shares with other chunks, mapped for good; its state stays
+  // Alias mode: the pieces of memory that it is mapped to and shares with other chunks; its state stays
   // resident, and whether its content is there is a matter of `stale` and of `tenant`.
   std::vector<struct Frame*> frames;
+  bool wanders = false;           // it has other frames in other stays
   bool tenant = false;            // of all its frames: nobody has come since
   bool expendable = false;        // the plan has dropped the content, which is not made again yet
   std::string_view name{};        // of the map that it is part of, for the timeline
@@ -73,6 +76,12 @@ struct Chunk {
   std::uint64_t gathered_by = 0;  // op that last listed it, and where in its list
   std::uint32_t gathered_index = 0;
   std::uint32_t mapped_index = 0;  // place in Residency::mapped()
+
+  // Where its content is once it has no memory.
+  ChunkState away() const {
+    if (!live) return ChunkState::unbacked;
+    return host_valid ? ChunkState::evicted : ChunkState::dropped;
+  }
 };
 
 // Physical memory that several chunks are mapped to, whose times on the device do not meet.
@@ -181,8 +190,15 @@ class Residency {
   Status fetch(Chunk& chunk);
 
   // --- alias mode
+  // `count` neighbours from the range's chunk `first` on become one chunk. None has memory or is in use, and
+  // all work with them has finished. Other chunks of the range are elsewhere afterwards. Error out_of_memory:
+  // some have content on the host, and there is no room for what is to lie beside it.
+  Status merge(Range& range, std::size_t first, std::size_t count);
   // Maps the chunk, which has no handle, to the frames; access is to be granted afterwards.
   Status map_to(Chunk& chunk, std::vector<Frame*> frames);
+  // To other frames, of which the first `kept` are those that it has. Its work has finished. Where that fails
+  // it has no memory; where its addresses then still lead to memory of others: doubt().
+  Status move_to(Chunk& chunk, std::vector<Frame*> frames, std::size_t kept);
   // Ends it: a tenant keeps the frames' handles, anybody else is unmapped. All work has finished. Where that
   // fails, the addresses still lead to memory of others: doubt().
   Status unmap_from_frames(Chunk& chunk);
@@ -211,6 +227,7 @@ class Residency {
   void unmap_for_pool(Address at, const Pieces& pieces);
   Status back(Chunk& chunk);
   void unback(Chunk& chunk);
+  static void without_memory(Chunk& chunk);
   Trace::Number begin_slice(TraceTrack track, const Chunk& chunk, StreamIndex stream);
   Status grant_access();
   void add_mapped(Chunk& chunk);

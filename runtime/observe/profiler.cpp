@@ -164,7 +164,7 @@ void Profiler::decide(tracker::StepIndex next) {
   running_.reset();
   if (failed_ || !choice_) return;
   const Known& known = known_[tracker_.iterations().where()->phase];
-  if (known.timed.size() >= wanted && known.again.size() >= known.wanted_again) return;
+  if (known.timed.size() >= wanted) return;
   if (!open_timer()) return;
   timing_ = true;
   marked_ = false;
@@ -189,17 +189,26 @@ void Profiler::find_bases(KnownPhase& phase, tracker::StepIndex start,
                           const std::optional<KnownPhase>& before) const {
   const std::size_t count = phase.profile.buffers.size();
   phase.bases.assign(count, Address{});
-  phase.fixed.assign(count, true);
+  phase.quiet.assign(count, true);
+  phase.alternates.assign(count, false);
   for (std::size_t p = 0; p < phase.operands.size(); ++p) {
     const auto operands = tracker_.log().operands(start + p);
     for (std::size_t i = 0; i < operands.size(); ++i)
       if (phase.operands[p][i] != tracker::no_buffer) phase.bases[phase.operands[p][i]] = operands[i].base;
   }
+  // Ahead of the first op is as good as an op; other copies come when they come.
   for (const ProfileCopy& copy : phase.profile.copies)
-    if (copy.version) phase.fixed[phase.profile.versions[*copy.version].buffer] = false;
+    if (copy.version && (copy.before > 0 || copy.lead_us > 0))
+      phase.quiet[phase.profile.versions[*copy.version].buffer] = false;
+  phase.fixed = phase.quiet;
   if (!before || before->bases.size() != count) return;
-  for (std::size_t b = 0; b < count; ++b)
-    if (before->bases[b] != phase.bases[b]) phase.fixed[b] = false;
+  phase.earlier = before->bases;
+  for (std::size_t b = 0; b < count; ++b) {
+    phase.quiet[b] = phase.quiet[b] && before->quiet[b];
+    phase.fixed[b] = phase.quiet[b] && phase.bases[b] == before->bases[b];
+    phase.alternates[b] = phase.quiet[b] && !phase.fixed[b] && before->earlier.size() == count &&
+                          phase.bases[b] == before->earlier[b];
+  }
 }
 
 void Profiler::keep(const tracker::Iteration& iteration) {
@@ -230,14 +239,7 @@ void Profiler::keep(const tracker::Iteration& iteration) {
     if (copy.before >= iteration.start && copy.before < iteration.end) copies.push_back(copy.number);
   if (describes) known.copies = copies;
   // Where another phase had been expected, this one may have been timed often enough.
-  if (!timed) return;
-  if (known.timed.size() >= wanted) {
-    if (known.again.size() >= known.wanted_again) return;
-    // A stretch is of iterations that follow each other.
-    if (!known.again.empty() && known.again.back().end != timed->start) known.again.clear();
-    known.again.push_back(std::move(*timed));
-    return;
-  }
+  if (!timed || known.timed.size() >= wanted) return;
   for (const std::uint64_t copy : copies)
     timed->copies.push_back({copy, early_ ? early_->copies[copy] : TimedOp{}});
   known.timed.push_back(std::move(*timed));
@@ -263,9 +265,8 @@ std::optional<Profiler::Timed> Profiler::timed_part(const tracker::Iteration& it
 
 const TimedOp* Profiler::find_step(tracker::StepIndex step) const {
   for (const auto& [phase, known] : known_)
-    for (const std::vector<Timed>* const all : {&known.timed, &known.again})
-      for (const Timed& timed : *all)
-        if (step >= timed.start && step < timed.end) return &timed.steps[step - timed.start];
+    for (const Timed& timed : known.timed)
+      if (step >= timed.start && step < timed.end) return &timed.steps[step - timed.start];
   const bool within = early_ && step >= early_->start && step < early_->start + early_->steps.size();
   return within ? &early_->steps[step - early_->start] : nullptr;
 }
@@ -314,31 +315,6 @@ const KnownPhase* Profiler::plannable(tracker::PhaseIndex phase) {
   known.structure->revision = ++revisions_;
   known.times_of = static_cast<std::uint32_t>(complete);
   return &*known.structure;
-}
-
-void Profiler::time_again(tracker::PhaseIndex phase) {
-  Known& known = known_[phase];
-  known.again.clear();
-  known.wanted_again = wanted_for_stretch;
-}
-
-bool Profiler::timing_again(tracker::PhaseIndex phase) const {
-  const Known& known = known_.at(phase);
-  if (failed_ || !choice_) return false;
-  return known.again.size() < known.wanted_again || timer_ != nullptr;
-}
-
-std::optional<double> Profiler::stretch(tracker::PhaseIndex phase) const {
-  const std::vector<Timed>& again = known_.at(phase).again;
-  if (again.empty() || !std::all_of(again.begin(), again.end(), is_complete)) return std::nullopt;
-  std::vector<double> all;
-  for (std::size_t i = 0; i + 1 < again.size(); ++i) {
-    double busy_us = 0;
-    for (const TimedOp& op : again[i].steps) busy_us += op.end_us - op.start_us;
-    if (busy_us > 0)
-      all.push_back((again[i + 1].steps.front().start_us - again[i].steps.front().start_us) / busy_us);
-  }
-  return all.empty() ? std::nullopt : std::optional(median(all));
 }
 
 bool Profiler::estimate(PhaseProfile& phase) const {

@@ -58,14 +58,6 @@ class Profiler {
   // there were, or estimated from other phases. nullptr: too little is known yet.
   const KnownPhase* plannable(tracker::PhaseIndex phase);
 
-  // Times some more iterations of the phase, for stretch() alone.
-  void time_again(tracker::PhaseIndex phase);
-  // Whether they are still to come.
-  bool timing_again(tracker::PhaseIndex phase) const;
-  // How long they were, from the begin of one to the begin of the next, by the time that their own ops took:
-  // the same whether the device's clock is fast or slow just then. The median; empty: not all were timed.
-  std::optional<double> stretch(tracker::PhaseIndex phase) const;
-
   // All that is known; the device must be idle if the last times are not to be lost. Ends the measuring.
   void finish();
   // `estimates`: with the times of plannable(); else what was not measured has none.
@@ -99,14 +91,11 @@ class Profiler {
     std::optional<std::uint32_t> times_of;  // of the structure: from so many iterations; 0: estimated
     std::vector<std::uint64_t> copies;      // numbers of the structure's copies
     std::vector<Timed> timed;
-    std::uint32_t wanted_again = 0;  // iterations to be timed for stretch()
-    std::vector<Timed> again;        // ... and those that were, one behind the other
   };
 
   // Iterations of a phase that are described. The first ones of a run cannot tell weights, just copied in,
   // from a batch, nor what is always there from what is new each time.
   static constexpr std::uint32_t most_described = 4;
-  static constexpr std::uint32_t wanted_for_stretch = 4;
   static constexpr std::uint64_t untold = 1;  // iterations of the run
   static constexpr tracker::StepIndex most_early = 20'000;
 

@@ -126,7 +126,7 @@ bool PlanSource::request(const std::string& phase, const std::function<Profile()
     warn_once("no planner", fmt::format("no plans can be made: {}", no_planner_));
     return false;
   }
-  auto work = start_planner(entry.identity, profile(), wish.effort);
+  auto work = start_planner(entry.identity, profile());
   if (work)
     entry.work.emplace(std::move(*work));
   else
@@ -144,8 +144,7 @@ std::optional<Plan> PlanSource::find_cached(const PlanIdentity& identity) const 
   return std::move(*found);
 }
 
-Result<PlanSource::Work> PlanSource::start_planner(const PlanIdentity& identity, const Profile& profile,
-                                                   unsigned effort) {
+Result<PlanSource::Work> PlanSource::start_planner(const PlanIdentity& identity, const Profile& profile) {
   const auto given = nameless_file("pooch-profile");
   auto plan = nameless_file("pooch-plan");
   const int reason = !given  ? given.error().vendor_status
@@ -154,8 +153,7 @@ Result<PlanSource::Work> PlanSource::start_planner(const PlanIdentity& identity,
   if (reason != 0) return refused(fmt::format("the profile cannot be written: {}", std::strerror(reason)));
   const DetachedCommand command{
       {planner_, "plan", profile_name, "--phase", identity.phase, "--policy", identity.policy, "--memory",
-       std::to_string(identity.cap), "--backing", std::string(name(identity.backing)), "--effort",
-       std::to_string(effort), "-o", plan_name},
+       std::to_string(identity.cap), "--backing", std::string(name(identity.backing)), "-o", plan_name},
       environment_,
       limits_.seconds,
       {given->number(), plan->number()}};

@@ -58,7 +58,6 @@ class PlanSource {
     bool fresh = false;         // plans in the cache are outdated
     bool provisional = false;   // the plan is none for the cache
     bool optional = false;      // the phase has a plan: no loss if this one cannot be had
-    unsigned effort = 1;        // PlanRequest::effort
   };
   // A phase is known: looks for its plan. `profile` is asked only where a planner must work; then the answer
   // is true. Never waits; further requests for the same phase do nothing.
@@ -92,7 +91,7 @@ class PlanSource {
   PlanSource(const Config& config, PlanTarget target, Limits limits);
   Status read_plan_file(const std::string& path);
   std::optional<Plan> find_cached(const PlanIdentity& identity) const;
-  Result<Work> start_planner(const PlanIdentity& identity, const Profile& profile, unsigned effort);
+  Result<Work> start_planner(const PlanIdentity& identity, const Profile& profile);
   void advance(const std::string& phase, Entry& entry);
   Result<Plan> result_of(const PlanIdentity& identity, const Work& work) const;
   void keep(const Entry& entry, const Plan& plan);

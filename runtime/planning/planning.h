@@ -28,14 +28,11 @@ namespace pooch::runtime {
 
 class Planning {
  public:
-  // Bytes that a layout under this cap is likely to lack, since what has places of its own leaves gaps.
-  static constexpr std::uint64_t layout_loss(std::uint64_t cap) { return cap / 96; }
-  Planning(std::unique_ptr<PlanSource> source, const Config& config, std::uint64_t layout_loss,
-           const HandlePool& pool, Executor& executor, Profiler& profiler, const tracker::Tracker& tracker)
+  Planning(std::unique_ptr<PlanSource> source, const Config& config, const HandlePool& pool,
+           Executor& executor, Profiler& profiler, const tracker::Tracker& tracker)
       : source_(std::move(source)),
         wait_(config.wait_for_plans),
         backing_(config.backing),
-        layout_loss_(layout_loss),
         pool_(pool),
         executor_(executor),
         profiler_(profiler),
@@ -54,16 +51,13 @@ class Planning {
   // At the program's end.
   void abandon();
 
-  // Plans made again because times had changed, and times that alias mode was to take over.
-  std::uint64_t replans() const { return replans_; }
-  std::uint64_t alias_trials() const { return alias_trials_; }
+  std::uint64_t replans() const { return replans_; }  // plans made again because times had changed
 
  private:
   // What a plan was asked for with.
   struct Basis {
     std::uint64_t revision = 0;  // 0: none was asked for
     std::string structure;
-    double busy_ms = 0;        // by its ops
     std::vector<double> us;    // by op, with the host's gap before it; empty: it was there already
     double in_core_ms = 0;     // then: what its own times came to; 0: not known yet
     std::uint64_t unseen = 0;  // bytes that others than its ops had taken
@@ -77,22 +71,13 @@ class Planning {
     bool crowded = false;   // no plan can do with what others leave
     // Iterations were short of memory under their plan: one for less takes its place if it is faster.
     int shortages = 0;
-    std::uint64_t lacking = 0;   // bytes that plans by remapping leave alone for it
+    std::uint64_t lacking = 0;   // bytes that plans leave alone for it
     double short_ms = 0;         // what an iteration took under the plan that is to be replaced; 0: none is
     std::uint64_t short_by = 0;  // bytes that the one in its place leaves alone beyond it
-    // Alias mode: a plan that cannot be laid out is followed by remapping while plans for less memory are
-    // tried; where none is good enough, the first one stays. With BackingUse::automatic remapping comes
-    // first, and alias mode has to be faster than that was, or than its plan foretells.
-    std::uint64_t reserve = 0;  // bytes that its plan leaves alone
+    // A plan that cannot be laid out is followed by remapping while plans for less memory are tried.
+    std::uint64_t reserve = 0;  // bytes that these leave alone
     int layouts = 0;            // that could not be made
-    bool remaps = false;        // alias mode is given up
-    double full_ms = 0;         // by the first plan, if nothing had to be mapped
-    double plan_ms = 0;         // ... by remapping
-    double busy_ms = 0;         // that its ops take then
-    bool paced = false;         // iterations were timed again while the plan at hand was followed
-    double remapped_ms = 0;     // what it takes by remapping; above 0: alias mode is tried, or was
-    bool foretold = false;      // that is what the plan says: nothing was measured
-    bool must_show = false;     // alias mode was no better than foretold: remapping is measured first
+    bool remaps = false;        // it stays at that
   };
 
   void act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
@@ -100,20 +85,13 @@ class Planning {
   void reconsider(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   // For which plans are made.
   Backing backing(const State& state) const;
-  // A plan that is no more than a try: the phase has another one.
-  static bool tries_alias(const State& state);
-  // True: alias mode is to be tried from now on.
-  bool choose_backing(tracker::PhaseIndex phase, State& state, const std::string& id);
-  std::optional<double> paced_ms(tracker::PhaseIndex phase, State& state, double now_ms);
   std::uint64_t unseen_bytes(const PhaseProfile& phase) const;
   void relieve_shortage(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
-  std::uint64_t& left_alone(State& state) const;
   bool keeps_short_plan(State& state, std::optional<double> instead_ms);
   void retry_layout(tracker::PhaseIndex phase, State& state);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, Held& held);
-  static void give_up_alias(State& state);
-  static void end_trial(State& state);
+  static void give_up_layouts(State& state);
   void renew(State& state, const std::string& id);
   static bool differs(const Basis& basis, const KnownPhase& known);
   void explain_disorder(std::string_view which, std::uint64_t ops);
@@ -121,7 +99,6 @@ class Planning {
   std::unique_ptr<PlanSource> source_;
   const bool wait_;
   const BackingUse backing_;
-  const std::uint64_t layout_loss_;
   const HandlePool& pool_;
   Executor& executor_;
   Profiler& profiler_;
@@ -132,7 +109,7 @@ class Planning {
   std::uint64_t ordered_ = 0, disordered_ = 0;  // all ops: those that are, those that are not
   std::set<std::thread::id> threads_;           // that launched the latter
   bool explained_ = false;
-  std::uint64_t replans_ = 0, alias_trials_ = 0;
+  std::uint64_t replans_ = 0;
 };
 
 }  // namespace pooch::runtime

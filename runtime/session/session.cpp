@@ -61,8 +61,7 @@ Status Session::Impl::start() {
     auto source = PlanSource::open(
         config, {setting.info.name, limits.cap > spare ? limits.cap - spare : 0, limits.host_budget});
     if (!source) return source.error();
-    planning.emplace(std::move(*source), config, Planning::layout_loss(limits.cap), memory.pool, *executor,
-                     observers.profiler, tracker);
+    planning.emplace(std::move(*source), config, memory.pool, *executor, observers.profiler, tracker);
   }
   observers.recorder.open(config.record_file, {setting.info.name, setting.info.total_bytes, limits.cap,
                                                limits.host_budget, std::string(name(config.policy))});

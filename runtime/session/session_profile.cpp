@@ -95,10 +95,8 @@ Summary Session::summary() const {
   summary.plans_left = s.executor->counts().left;
   summary.replays = s.executor->counts().replays;
   summary.aliased_iterations = s.executor->counts().aliased_iterations;
-  if (s.planning) {
-    summary.replans = s.planning->replans();
-    summary.alias_trials = s.planning->alias_trials();
-  }
+  summary.moved_frames = s.executor->counts().moves;
+  if (s.planning) summary.replans = s.planning->replans();
   summary.moved_prefetches = s.executor->counts().moved_prefetches;
   summary.undone_moves = s.executor->counts().undone_moves;
   summary.verified = s.verification->counts().verified;

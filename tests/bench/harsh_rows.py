@@ -28,7 +28,7 @@ def in_core_ms(device, network):
 
 def measure(row, options, backing):
     """A cell: extra time over in-core, predicted and executed."""
-    model, gib, network, _, _ = row
+    model, gib, network, _ = row
     device = f"soft:{model}:timing:{options}"
     alone = in_core_ms(device, network)
     with tempfile.TemporaryDirectory() as cache:

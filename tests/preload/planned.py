@@ -120,18 +120,18 @@ class Planned(unittest.TestCase):
                     self.assertEqual(done.summary["planned_iterations"] > 0, planned)
                     self.assertEqual(pathlib.Path(folder, str(cap)).exists(), planned, "nothing is planned, nothing kept")
 
-    def test_alias_mode_gives_the_same_bits_and_maps_nothing_in_steady_state(self):
+    def test_fixed_places_give_the_same_bits_and_map_next_to_nothing_in_steady_state(self):
         for policy, cap in (("hybrid", 100), ("swap-all", 84)):
             with self.subTest(policy=policy):
                 # Virtual time is the same without the numbers: what differs shows in the counters.
-                done = self.followed(policy, cap, 10, POOCH_BACKING="alias", POOCH_LOG="info")
-                short, long = (self.followed(policy, cap, n, TIMING, POOCH_BACKING="alias", POOCH_LOG="info") for n in (10, 12))
+                done = self.followed(policy, cap, 10, POOCH_LOG="info")
+                short, long = (self.followed(policy, cap, n, TIMING, POOCH_LOG="info") for n in (10, 12))
                 self.assertEqual(done.summary["vmm_calls"], short.summary["vmm_calls"])
-                self.assertIn("alias mode: ", done.err)
-                self.assertNotIn("alias mode ends", done.err)
-                self.assertIn("alias mode: ", long.err)
-                self.assertNotIn("alias mode ends", long.err)
-                self.assertEqual(short.summary["vmm_calls"], long.summary["vmm_calls"])
+                for run_of in (done, long):
+                    self.assertIn("alias mode: ", run_of.err)
+                    self.assertNotIn("alias mode ends", run_of.err)
+                # Three calls for each chunk that has another place in backward, and back.
+                self.assertLessEqual(long.summary["vmm_calls"] - short.summary["vmm_calls"], 2 * 20)
 
 
 if __name__ == "__main__":

@@ -4,45 +4,39 @@ usage: planned_rows.py BUILD_FOLDER
 """
 import concurrent.futures
 import os
-import pathlib
 import sys
 import tempfile
 import unittest
 
-from runs import MIB, STEADY, TRAIN, run
+from runs import MIB, TRAIN, run
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-import missed  # noqa: E402
-
-# For rows that miss their limit where mapping costs for each handle. STEADY is for those that miss it at 2 % noise.
-PER_CALL = ":vmm=percall"
-# Device, GiB, network, the most that it may take over in-core, options of the device.
+# Device, GiB, network, the most that it may take over in-core.
 ROWS = (
-    ("v100-pcie3", 16, "--network resnet50 --batch 512", 0.09, ""),
-    ("v100-pcie3", 16, "--network resnet50 --batch 640", 0.11, PER_CALL),
-    ("v100-pcie3", 16, "--network resnet50 --batch 1024", 0.25, PER_CALL),
-    ("v100-nvlink2", 16, "--network resnet50 --batch 640", 0.02, PER_CALL),
-    ("v100-nvlink2", 16, "--network resnet50 --batch 1152", 0.04, PER_CALL),
-    ("titanx", 12, "--network vgg16 --batch 229 --separate-relu", 0.03, STEADY),
-    ("v100-pcie3", 16, "--network alexnet --batch 2688", 0.03, ""),
-    ("v100-pcie3", 16, "--network resnext101-3d --input-size 448 --input-width 224 --frames 256 --batch 1", 0.05, ""),
+    ("v100-pcie3", 16, "--network resnet50 --batch 512", 0.09),
+    ("v100-pcie3", 16, "--network resnet50 --batch 640", 0.11),
+    ("v100-pcie3", 16, "--network resnet50 --batch 1024", 0.25),
+    ("v100-nvlink2", 16, "--network resnet50 --batch 640", 0.02),
+    ("v100-nvlink2", 16, "--network resnet50 --batch 1152", 0.04),
+    ("titanx", 12, "--network vgg16 --batch 229 --separate-relu", 0.03),
+    ("v100-pcie3", 16, "--network alexnet --batch 2688", 0.03),
+    ("v100-pcie3", 16, "--network resnext101-3d --input-size 448 --input-width 224 --frames 256 --batch 1", 0.05),
 )
-ITERATIONS = 40  # long enough for either backing to be tried and left
+ITERATIONS = 40
 
 
 def carry_out(row):
     """Without pooch, few iterations and more of them, and more under it."""
-    device, gib, network, _, options = row
+    device, gib, network, _ = row
     command = [TRAIN, *network.split(), "--iterations"]
-    few, more = (run(f"soft:{device}:timing:memory=1TiB{options}", [*command, n], "--no-pooch") for n in (3, ITERATIONS))
+    few, more = (run(f"soft:{device}:timing:memory=1TiB", [*command, n], "--no-pooch") for n in (3, ITERATIONS))
     with tempfile.TemporaryDirectory() as cache:
-        return few, more, run(f"soft:{device}:timing{options}", [*command, ITERATIONS], "--policy", "hybrid", "--memory",
+        return few, more, run(f"soft:{device}:timing", [*command, ITERATIONS], "--policy", "hybrid", "--memory",
                               f"{gib}GiB", env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache}, timeout=900)
 
 
 class PlannedRows(unittest.TestCase):
     def check(self, row, few, more, done):
-        device, gib, network, most, _ = row
+        device, gib, network, most = row
         in_core_ms = (more.device["virtual_ns"] - few.device["virtual_ns"]) / (ITERATIONS - 3) / 1e6
         self.assertEqual((done.status, done.device["violations"]), (0, []), done.err)
         self.assertLessEqual(done.device["peak_bytes"], gib * 1024 * MIB)
@@ -64,11 +58,6 @@ class PlannedRows(unittest.TestCase):
             for row, runs in zip(ROWS, pool.map(carry_out, ROWS)):
                 with self.subTest(row):
                     self.check(row, *runs)
-
-    def test_rows_that_run_on_kinder_devices_are_named_as_missed(self):
-        for device, _, network, most, options in ROWS:
-            if options:
-                self.assertGreater(missed.figure(f"planned_rows: {device} {network}", most), most)
 
 
 if __name__ == "__main__":

@@ -246,31 +246,47 @@ Status LazyDevice::synchronize(EventHandle event) {
   return Done{};
 }
 
+// visit(offset, memory, bytes) for what lies behind one address after another: it may be several mappings.
+// False: some is not mapped.
+template <class Visit>
+bool LazyDevice::each_page(Address from, std::uint64_t bytes, Visit&& visit) {
+  for (std::uint64_t offset = 0; offset < bytes;) {
+    const Address at = from + offset;
+    const std::uint64_t piece = std::min(bytes - offset, 2 * MiB - raw(at) % (2 * MiB));
+    std::byte* const memory = translate(at, piece);
+    if (memory == nullptr) return false;
+    visit(offset, memory, piece);
+    offset += piece;
+  }
+  return true;
+}
+
 Status LazyDevice::copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) {
   launch(stream, [=, this] {
-    if (const std::byte* source = translate(from, bytes)) std::memcpy(to, source, bytes);
+    each_page(from, bytes, [to](std::uint64_t offset, const std::byte* memory, std::uint64_t piece) {
+      std::memcpy(to + offset, memory, piece);
+    });
   });
   return Done{};
 }
 
 Status LazyDevice::copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) {
   launch(stream, [=, this] {
-    if (std::byte* target = translate(to, bytes)) std::memcpy(target, from, bytes);
+    each_page(to, bytes, [from](std::uint64_t offset, std::byte* memory, std::uint64_t piece) {
+      std::memcpy(memory, from + offset, piece);
+    });
   });
   return Done{};
 }
 
-// What lies behind one address after another: it may be several mappings.
 Status LazyDevice::digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) {
   launch(stream, [=, this] {
     std::vector<std::byte> content;
-    while (content.size() < bytes) {
-      const std::uint64_t left = bytes - content.size();
-      const std::uint64_t piece = std::min(left, 2 * MiB - raw(from + content.size()) % (2 * MiB));
-      const std::byte* source = translate(from + content.size(), piece);
-      if (source == nullptr) return;
-      content.insert(content.end(), source, source + piece);
-    }
+    const bool whole =
+        each_page(from, bytes, [&](std::uint64_t /*offset*/, const std::byte* memory, std::uint64_t piece) {
+          content.insert(content.end(), memory, memory + piece);
+        });
+    if (!whole) return;
     const Digest made = digest_of(content);
     if (std::byte* target = translate(result, sizeof made)) std::memcpy(target, &made, sizeof made);
   });

@@ -93,6 +93,8 @@ class LazyDevice : public Device {
 
   bool step();  // runs one task that may run; false if there is none
   Status complain(std::string what);
+  template <class Visit>
+  bool each_page(Address from, std::uint64_t bytes, Visit&& visit);
 
   // A driver may be called from any thread. Work that runs calls `translate`: recursive.
   using Lock = std::lock_guard<std::recursive_mutex>;

@@ -1,0 +1,113 @@
+// Chunks that share frames.
+#include <algorithm>
+#include <utility>
+
+#include "runtime/memory/residency.h"
+
+namespace pooch::runtime {
+
+Status Residency::merge(Range& range, std::size_t first, std::size_t count) {
+  const auto from = range.chunks.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto to = from + static_cast<std::ptrdiff_t>(count);
+  const bool any_content = std::any_of(from, to, [](const Chunk& c) { return c.host_valid; });
+  for (auto part = from; any_content && part != to; ++part) {
+    if (part->host_valid || part->occupied == 0) continue;
+    auto room = arena_.allocate(part->occupied);
+    if (!room) return room.error();
+    part->slot = std::move(*room);
+  }
+  Chunk whole = std::move(*from);
+  for (auto part = from + 1; part != to; ++part) {
+    whole.bytes += part->bytes;
+    whole.occupied += part->occupied;
+    whole.live |= part->live;
+    whole.slot.insert(whole.slot.end(), part->slot.begin(), part->slot.end());
+    whole.last_use = std::max(whole.last_use, part->last_use);
+    whole.stays |= part->stays;
+  }
+  whole.host_valid = any_content;
+  whole.state = whole.away();
+  *from = std::move(whole);
+  range.chunks.erase(from + 1, to);
+  for (Chunk& chunk : range.chunks)
+    if (!chunk.pieces.empty()) mapped_[chunk.mapped_index] = &chunk;
+  return Done{};
+}
+
+static Pieces pieces_of(std::span<Frame* const> frames) {
+  Pieces pieces;
+  for (const Frame* frame : frames) pieces.insert(pieces.end(), frame->pieces.begin(), frame->pieces.end());
+  return pieces;
+}
+
+Status Residency::map_to(Chunk& chunk, std::vector<Frame*> frames) {
+  if (const auto mapped = map(chunk, pieces_of(frames)); !mapped) return mapped;
+  chunk.stale = chunk.state == ChunkState::evicted;
+  chunk.expendable = chunk.state == ChunkState::dropped;
+  chunk.state = ChunkState::resident;
+  chunk.frames = std::move(frames);
+  chunk.tenant = false;
+  return Done{};
+}
+
+Status Residency::move_to(Chunk& chunk, std::vector<Frame*> frames, std::size_t kept) {
+  for (Frame* frame : chunk.frames)
+    if (frame->tenant == &chunk) frame->tenant = nullptr;
+  chunk.tenant = false;
+  const Pieces staying = pieces_of(std::span(frames).first(kept));
+  const Pieces leaving = pieces_of(std::span(chunk.frames).subspan(kept));
+  const Pieces coming = pieces_of(std::span(frames).subspan(kept));
+  Address start = chunk.address;
+  for (const Piece& piece : staying) start = start + piece.bytes;
+  std::size_t gone = 0;
+  Status moved = unmap(start, leaving, gone);
+  Pieces mapped = staying;
+  if (moved) {
+    Address at = start;
+    for (const Piece& piece : coming) {
+      moved = device_.map(at, piece.bytes, piece.handle);
+      if (!moved) break;
+      mapped.push_back(piece);
+      at = at + piece.bytes;
+    }
+    if (moved) moved = device_.set_access(start, at - start);
+  } else {
+    doubt_ = doubt_.value_or(moved.error());
+  }
+  if (!moved) {
+    if (const auto unmapped = unmap(chunk.address, mapped, gone); !unmapped)
+      doubt_ = doubt_.value_or(unmapped.error());
+    chunk.frames.clear();
+    without_memory(chunk);
+    return moved;
+  }
+  chunk.frames = std::move(frames);
+  chunk.stale = chunk.live && chunk.host_valid;
+  return moved;
+}
+
+Status Residency::unmap_from_frames(Chunk& chunk) {
+  const std::vector<Frame*> frames = std::exchange(chunk.frames, {});
+  Pieces pieces = pieces_of(frames);
+  if (std::exchange(chunk.tenant, false) && chunk.live) {
+    chunk.pieces = std::move(pieces);
+    for (Frame* frame : frames) frame->given_away = true;
+    chunk.stale = chunk.expendable = chunk.wanders = false;
+    add_mapped(chunk);
+    return Done{};
+  }
+  std::size_t gone = 0;
+  const auto unmapped = unmap(chunk.address, pieces, gone);
+  if (!unmapped && !doubt_) doubt_ = unmapped.error();
+  without_memory(chunk);
+  return unmapped;
+}
+
+void Residency::without_memory(Chunk& chunk) {
+  chunk.state = chunk.away();
+  chunk.stale = chunk.expendable = chunk.wanders = false;
+  chunk.uses.clear();
+  chunk.before.clear();
+}
+
+}  // namespace pooch::runtime
