@@ -152,7 +152,12 @@ bool Executor::overtaken(const Readied& readied) const {
 Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, StreamHandle stream,
                                                          Held& held) {
   using Position = std::optional<std::int32_t>;
-  if (const auto compared = settle_comparisons(held); !compared) return compared.error();
+  // What the program or another device sees of this one's memory must not rest on a difference.
+  const OpKind kind = op.description.kind;
+  const bool shows = kind == OpKind::copy_out || kind == OpKind::collective;
+  using Late = Verification::Late;
+  if (const auto compared = settle_comparisons(shows ? Late::await : Late::where_known, held); !compared)
+    return compared.error();
   if (!op.step) {
     if (iteration_ != nullptr && iteration_->dropped > 0 && iteration_->touches_dropped(op.operands))
       if (const auto left = leave(held); !left) return left.error();

@@ -208,7 +208,7 @@ class Executor {
   void begin_trust(tracker::PhaseIndex phase, Adopted& adopted);
   Adopted* followed();
   Status prepare_verification(const Script& script, Held& held);
-  Status settle_comparisons(Held& held);
+  Status settle_comparisons(Verification::Late late, Held& held);
   void give_up();
   void refuse(std::uint32_t map);
   bool refused(std::uint32_t map);

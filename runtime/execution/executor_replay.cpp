@@ -153,7 +153,7 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, Held& held) {
     if (use.changes && use.chunk->occupied > 0) use.chunk->live = true;
   if (const auto restored = settle_restored(index); !restored) return restored;
   if (const auto ended = end_slots(step); !ended) return ended;
-  return settle_comparisons(held);
+  return settle_comparisons(Verification::Late::where_known, held);
 }
 
 // A map is back when the last replay has written into it.

@@ -69,8 +69,8 @@ Status Executor::prepare_verification(const Script& script, Held& held) {
   return parts_.verification.prepare(held);
 }
 
-Status Executor::settle_comparisons(Held& held) {
-  const Status settled = parts_.verification.settle(held);
+Status Executor::settle_comparisons(Verification::Late late, Held& held) {
+  const Status settled = parts_.verification.settle(late, held);
   const auto refused = parts_.verification.take_refused();
   if (iteration_ == nullptr) return settled;
   for (const std::uint32_t map : refused) refuse(map);

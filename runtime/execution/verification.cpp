@@ -26,15 +26,17 @@ bool holds_content(const Chunk& chunk) {
 
 Verification::~Verification() {
   if (results_ != nullptr) (void)parts_.device.host_free(results_);
-  if (stream_ != StreamHandle{}) (void)parts_.device.destroy_stream(stream_);
+  for (const StreamHandle stream : {stream_, results_stream_})
+    if (stream != StreamHandle{}) (void)parts_.device.destroy_stream(stream);
 }
 
 Status Verification::prepare(Held& held) {
   if (!on() || !working_ || ready_) return Done{};
-  if (stream_ == StreamHandle{}) {
-    const auto stream = parts_.device.create_stream();
-    if (!stream) return stream.error();
-    stream_ = *stream;
+  for (StreamHandle* const stream : {&stream_, &results_stream_}) {
+    if (*stream != StreamHandle{}) continue;
+    const auto made = parts_.device.create_stream();
+    if (!made) return made.error();
+    *stream = *made;
   }
   if (results_ == nullptr) {
     const auto memory = parts_.device.host_allocate(places * sizeof(Digest));
@@ -74,6 +76,11 @@ std::optional<std::uint32_t> Verification::take_place() {
   return place;
 }
 
+Address Verification::on_device(std::uint32_t place) const {
+  static_assert(places * sizeof(Digest) <= page);
+  return memory_->base + place * sizeof(Digest);
+}
+
 Digest Verification::result(std::uint32_t place) const {
   Digest digest;
   std::memcpy(&digest, results_ + place * sizeof digest, sizeof digest);
@@ -110,6 +117,7 @@ void Verification::end() {
 void Verification::release(Record& record) {
   for (const Piece& piece : record.pieces)
     for (const std::uint32_t place : {piece.before, piece.after}) free_places_.push_back(place);
+  abandoned_.add(record.done);
   for (Saved& saved : record.copy) {
     copied_bytes_ -= saved.bytes;
     parts_.host.free(std::move(saved.slot), saved.last_use);
@@ -161,26 +169,31 @@ std::vector<Verification::Piece> Verification::pieces_of(Range& range, const Ext
 }
 
 Result<Mark> Verification::digest(const Record& record, std::uint32_t Piece::*place) {
-  const StreamIndex stream = parts_.order.index(stream_);
+  const StreamIndex stream = parts_.order.index(stream_), results = parts_.order.index(results_stream_);
   for (Chunk* chunk : record.chunks)
     for (const Marks* marks : {&chunk->uses, &chunk->before})
       if (const auto ordered = parts_.order.follow(stream, *marks); !ordered) return ordered.error();
-  const Address result = memory_->base;
+  if (const auto ordered = parts_.order.follow(stream, abandoned_); !ordered) return ordered.error();
+  abandoned_.clear();
   Status done = Done{};
-  for (const Piece& piece : record.pieces) {
-    if (done) done = parts_.device.digest(piece.at, piece.bytes, result, stream_);
-    std::byte* const to = results_ + piece.*place * sizeof(Digest);
-    if (done) done = parts_.device.copy_out(to, result, sizeof(Digest), stream_);
-  }
+  for (const Piece& piece : record.pieces)
+    if (done) done = parts_.device.digest(piece.at, piece.bytes, on_device(piece.*place), stream_);
   // Where one was refused, those before it are under way all the same.
-  const Mark mark = parts_.order.launched_exactly(stream);
-  memory_->chunks.front().uses.add(mark);
+  const Mark read = parts_.order.launched_exactly(stream);
   for (Chunk* chunk : record.chunks) {
-    chunk->uses.add(mark);
-    chunk->before.add(mark);  // a writer, should the memory be taken back
+    chunk->uses.add(read);
+    chunk->before.add(read);  // a writer, should the memory be taken back
   }
+  memory_->chunks.front().uses.add(read);
+  if (const auto ordered = parts_.order.follow(results, read); !ordered) return ordered.error();
+  for (const Piece& piece : record.pieces) {
+    std::byte* const to = results_ + piece.*place * sizeof(Digest);
+    if (done) done = parts_.device.copy_out(to, on_device(piece.*place), sizeof(Digest), results_stream_);
+  }
+  const Mark copied = parts_.order.launched_exactly(results);
+  memory_->chunks.front().uses.add(copied);
   if (!done) return done.error();
-  return mark;
+  return copied;
 }
 
 // All of its chunks, or none: half a copy does not help.
@@ -248,6 +261,11 @@ Status Verification::restored(std::uint32_t map, std::string_view function) {
   if (!done) return done.error();
   record.done = *done;
   record.function = function;
+  if (how_ != Verify::all && proven(map)) {  // there is no copy that would have to be put back in time
+    late_.push_back(std::move(record));
+    records_.erase(found);
+    return Done{};
+  }
   record.pinned = true;
   for (Chunk* chunk : record.chunks) ++chunk->pins;
   due_.push_back(map);
@@ -256,7 +274,7 @@ Status Verification::restored(std::uint32_t map, std::string_view function) {
 
 // --- comparisons
 
-Status Verification::settle(Held& held) {
+Status Verification::settle(Late late, Held& held) {
   while (!due_.empty()) {
     const std::uint32_t map = due_.front();
     Marks done;
@@ -272,22 +290,53 @@ Status Verification::settle(Held& held) {
     forget(map);
     if (!judged) return judged;
   }
+  if (const auto settled = settle_late(late, held); !settled) return settled;
   return failure_ ? Status(*failure_) : Status(Done{});
 }
 
-Status Verification::judge(std::uint32_t map, Record& record) {
+// In the order in which they were launched.
+Status Verification::settle_late(Late late, Held& held) {
+  while (!late_.empty()) {
+    const auto finished = parts_.order.finished(late_.front().done);
+    if (!finished) return finished.error();
+    if (*finished) {
+      if (!equal(late_.front())) fail(late_.front());
+      release(late_.front());
+      late_.pop_front();
+      continue;
+    }
+    if (late == Late::where_known) return Done{};
+    const auto blocked = parts_.order.host_blocked();
+    if (!blocked) return blocked.error();
+    if (*blocked) return Done{};  // to wait might have no end
+    Marks done;
+    done.add(late_.front().done);
+    if (const auto waited = await(parts_.device, parts_.order, done, held); !waited) return waited;
+  }
+  return Done{};
+}
+
+bool Verification::equal(const Record& record) {
   ++counts_.verified;
-  const bool equal = std::all_of(record.pieces.begin(), record.pieces.end(), [&](const Piece& piece) {
+  const bool same = std::all_of(record.pieces.begin(), record.pieces.end(), [&](const Piece& piece) {
     return result(piece.before) == result(piece.after);
   });
-  if (equal) {
+  if (!same) ++counts_.mismatches;
+  return same;
+}
+
+void Verification::fail(const Record& record) {
+  failure_ = Error{ErrorCode::internal,
+                   fmt::format("{}, made again by {}, is not what it was", record.name, record.function)};
+}
+
+Status Verification::judge(std::uint32_t map, Record& record) {
+  if (equal(record)) {
     if (!proven(map)) ++trust_->compared[map];
     return Done{};
   }
-  ++counts_.mismatches;
   if (record.copy.empty()) {
-    failure_ = Error{ErrorCode::internal,
-                     fmt::format("{}, made again by {}, is not what it was", record.name, record.function)};
+    fail(record);
     return Done{};
   }
   log::warn("{}, made again by {}, is not what it was; its copy is put back, and it is swapped from now on",

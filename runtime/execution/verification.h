@@ -5,13 +5,16 @@
 //      equal      --> twice: the map is proven
 //      different  --> a copy is there: it is put back, and the map is not to be dropped any more
 //                     none: failure(), for good -- nothing goes on with a doubtful value
+//   restored, a sample of a proven map --> digest; the host goes on, and hears of a difference when the
+//   device
+//                     gets there, at the latest before something leaves the device: failure()
 //
 // Maps are proven in the first two iterations of a plan that is adopted, whatever it was made of, but for
 // those that the phase's plan before was seen to make again by the same replays. Later `sample` compares one
 // map in every eighth iteration, in turn, `all` every map, both by digest alone.
 //
-// Work of its own goes into one stream, so one pair of words on the device serves all digests. The session's
-// mutex guards it.
+// Digests are made in one stream of its own and leave the device in another: their copies queue up behind the
+// content that is being evicted, and nobody but the host has to wait for that. The session's mutex guards it.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +50,6 @@ struct MapTrust {
 
 class Verification {
  public:
-  // A comparison makes the host wait for the device, and what it would have sent ahead comes late.
   static constexpr std::uint64_t sample_interval = 8;
   static constexpr std::uint8_t proofs = 2;  // comparisons that prove a map
 
@@ -94,8 +96,10 @@ class Verification {
   // Its allocation ends.
   void forget(std::uint32_t map);
 
+  // Samples of proven maps: judged where the device is known to have got there, or awaited.
+  enum class Late : std::uint8_t { where_known, await };
   // The host waits for the comparisons that are due. May release `held`. Errors: failure(), device.
-  Status settle(Held& held);
+  Status settle(Late late, Held& held);
   // Maps of which a copy was put back since the last time.
   std::vector<std::uint32_t> take_refused() { return std::exchange(refused_, {}); }
 
@@ -116,7 +120,7 @@ class Verification {
     std::vector<Piece> pieces;
     std::vector<Saved> copy;  // of every chunk, or none
     std::vector<Chunk*> chunks;
-    Mark done;            // of the digests
+    Mark done;            // of the digests' copies to the host
     bool pinned = false;  // from `restored` on
   };
   using Records = std::map<std::uint32_t, Record>;
@@ -128,25 +132,31 @@ class Verification {
   Status save(Record& record);
   Status put_back(Record& record);
   Status judge(std::uint32_t map, Record& record);
+  bool equal(const Record& record);
+  void fail(const Record& record);
+  Status settle_late(Late late, Held& held);
   void release(Record& record);
   std::optional<std::uint32_t> take_place();
+  Address on_device(std::uint32_t place) const;
   Digest result(std::uint32_t place) const;
   void disable(const Error& why);
 
   const Verify how_;
   const std::uint64_t host_budget_;
   Parts parts_;
-  bool working_ = true;           // the device can do it
-  StreamHandle stream_{};         // from the first prepare() on
-  std::byte* results_ = nullptr;  // on the host, page-locked: digests by place
+  bool working_ = true;                       // the device can do it
+  StreamHandle stream_{}, results_stream_{};  // from the first prepare() on
+  std::byte* results_ = nullptr;              // on the host, page-locked: digests by place
+  Marks abandoned_;  // copies of digests that nobody wants any more: their places on the device serve again
   std::vector<std::uint32_t> free_places_;
-  Range* memory_ = nullptr;  // on the device; its chunk is pinned while `ready_`
+  Range* memory_ = nullptr;  // on the device: digests by place; its chunk is pinned while `ready_`
   bool ready_ = false;
 
   MapTrust* trust_ = nullptr;  // of the plan at hand
   std::uint64_t host_bytes_ = 0, copied_bytes_ = 0;
   Records records_;                // by map, from dropping() on
   std::deque<std::uint32_t> due_;  // maps to be compared
+  std::deque<Record> late_;        // samples; their maps may be gone
   std::vector<std::uint32_t> refused_;
   std::optional<Error> failure_;
   Counts counts_;

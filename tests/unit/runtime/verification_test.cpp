@@ -42,7 +42,9 @@ class Machine {
     for (std::uint32_t map = 0; map < maps; ++map)
       ranges_.push_back(&residency_.open(Address{(std::uint64_t{1} << 45) + map * 8 * MiB}, 6 * MiB,
                                          AllocationId{map + 1}, map_bytes));
+    const auto before = static_cast<std::uint64_t>(*device_.create_stream());
     EXPECT_TRUE(verification_.prepare(held_));
+    results_ = StreamHandle{before + 2};  // the second that it made
   }
   ~Machine() {
     device_.drain();
@@ -56,12 +58,13 @@ class Machine {
     const auto uses = place(map, Effect::overwrite);
     for (const ChunkUse& use : uses) {
       const bool last = flipped && use.chunk == uses.back().chunk;
-      device_.launch(compute_, [this, chunk = use.chunk, value, last] {
-        std::byte* const memory = device_.translate(chunk->address, chunk->occupied);
-        if (memory == nullptr) return;
-        std::memset(memory, value, chunk->occupied);
-        if (last) memory[chunk->occupied - 1] ^= std::byte{1};
-      });
+      device_.launch(compute_,
+                     [this, address = use.chunk->address, bytes = use.chunk->occupied, value, last] {
+                       std::byte* const memory = device_.translate(address, bytes);
+                       if (memory == nullptr) return;
+                       std::memset(memory, value, bytes);
+                       if (last) memory[bytes - 1] ^= std::byte{1};
+                     });
     }
     settle(uses);
     for (const ChunkUse& use : uses) use.chunk->live = true;
@@ -83,7 +86,8 @@ class Machine {
     if (const auto noted = verification_.restored(map, "an op"); !noted) return noted;
     return settle();
   }
-  Status settle() { return verification_.settle(held_); }
+  using Late = Verification::Late;
+  Status settle(Late late = Late::where_known) { return verification_.settle(late, held_); }
   Status cycle(std::uint32_t map, bool flipped = false) {
     write(map, static_cast<unsigned char>(++value_));
     drop(map);
@@ -101,6 +105,17 @@ class Machine {
     }
     device_.drain();
     return same;
+  }
+  std::uint64_t host_waits() const { return held_.releases(); }
+  StreamHandle results_stream() const { return results_; }
+  // The host waits for an op that reads the map.
+  Status read(std::uint32_t map) {
+    const auto uses = place(map, Effect::read);
+    device_.launch(compute_, [] {});
+    settle(uses);
+    Marks done;
+    done.add(order_.latest(order_.index(compute_)));
+    return await(device_, order_, done, held_);
   }
   bool pinned() const {
     for (const Range* range : ranges_)
@@ -149,6 +164,7 @@ class Machine {
   MapTrust trust_;
   std::vector<Range*> ranges_;
   unsigned value_ = 0;
+  StreamHandle results_{};
 };
 
 TEST(Verification, EqualContentProvesAMapInTwoIterations) {
@@ -212,6 +228,7 @@ TEST(Verification, SampleComparesAProvenMapNowAndThenInTurn) {
   for (std::uint64_t iteration = 3; iteration <= 2 * maps * interval; ++iteration) {
     machine.begin();
     for (std::uint32_t map = 0; map < maps; ++map) ASSERT_TRUE(machine.cycle(map));
+    ASSERT_TRUE(machine.settle(Machine::Late::await));
     EXPECT_EQ(machine.verification().counts().verified, 2 * maps + iteration / interval);
   }
   EXPECT_EQ(machine.locked(), locked);
@@ -220,9 +237,58 @@ TEST(Verification, SampleComparesAProvenMapNowAndThenInTurn) {
   for (std::uint64_t iteration = 0; iteration < maps * interval && !found; ++iteration) {
     machine.begin();
     for (std::uint32_t map = 0; map < maps && !found; ++map) found = !machine.cycle(map, map == 1);
+    found |= !machine.settle(Machine::Late::await);
   }
   EXPECT_TRUE(found);
   EXPECT_TRUE(machine.verification().failure());
+}
+
+// The iteration begins in which a proven map is compared: that map.
+std::uint32_t begin_sampling(Machine& machine) {
+  for (std::uint64_t iteration = 1; iteration < Verification::sample_interval; ++iteration) {
+    machine.begin();
+    for (std::uint32_t map = 0; map < maps; ++map) EXPECT_TRUE(machine.cycle(map));
+  }
+  machine.begin();
+  return machine.trust().turn;
+}
+
+// The host's lead over the device is worth more than to hear of a difference some ops earlier.
+TEST(Verification, TheHostGoesOnWhileAProvenMapIsSampled) {
+  Machine machine(Verify::sample, 7);
+  const std::uint32_t sampled = begin_sampling(machine);
+  const std::uint64_t verified = machine.verification().counts().verified;
+  const std::uint64_t before = machine.host_waits();
+  machine.write(sampled, 1);
+  machine.drop(sampled);
+  const std::uint64_t waited = machine.host_waits() - before;  // to be dropped, not to be compared
+  ASSERT_TRUE(machine.replay(sampled, 1, /*flipped=*/true)) << "nothing is known yet";
+  EXPECT_EQ(machine.host_waits() - before, waited);
+  EXPECT_EQ(machine.verification().counts().verified, verified);
+  EXPECT_FALSE(machine.pinned());
+  machine.free(sampled);  // its iteration goes on, and ends
+  machine.begin();
+  const auto wrong = machine.settle(Machine::Late::await);  // before the program sees what came of it
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message,
+            "map " + std::to_string(sampled) + ", made again by an op, is not what it was");
+  EXPECT_EQ(machine.verification().counts().verified, verified + 1);
+  EXPECT_FALSE(machine.settle()) << "it is not forgotten";
+}
+
+// Their copies queue up behind what is being evicted.
+TEST(Verification, AMapsNextUseDoesNotWaitForTheCopiesOfDigests) {
+  Machine machine(Verify::sample, 8);
+  const std::uint32_t sampled = begin_sampling(machine);
+  const std::uint64_t verified = machine.verification().counts().verified;
+  machine.device().block(machine.results_stream());
+  ASSERT_TRUE(machine.cycle(sampled));
+  ASSERT_TRUE(machine.read(sampled)) << "the device gets there";
+  ASSERT_TRUE(machine.settle());
+  EXPECT_EQ(machine.verification().counts().verified, verified) << "the digests are still on their way";
+  machine.device().unblock(machine.results_stream());
+  ASSERT_TRUE(machine.settle(Machine::Late::await));
+  EXPECT_EQ(machine.verification().counts().verified, verified + 1);
 }
 
 TEST(Verification, AllComparesEveryMap) {
