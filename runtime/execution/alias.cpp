@@ -14,7 +14,7 @@
 namespace pooch::runtime {
 namespace {
 
-// Handles take about this long to move on devices whose price is not known.
+// What the host is taken to need to map a frame anew: unmap, map and access. No GPU was asked yet.
 constexpr double move_us = 200;
 // Of an iteration. A plan for a little less memory costs less than the device waiting longer, or the host
 // mapping longer. The first layouts must do with less than those after them; what comes then is taken as it

@@ -64,12 +64,12 @@ Status Executor::build_alias(Held& held) {
     opened = open_slots(adopted);
     phases.push_back(alias_phase(adopted));
   }
-  ++tally_.counts.aliased;
   const auto built = opened ? alias_.build(std::move(phases), held) : opened;
   if (!built)
     if (const auto closed = close_slots(); !closed) return closed;
   if (built) {
     ++changes_;
+    ++tally_.counts.aliased;
     for (const auto& [phase, adopted] : book_.scripts) clock_.forget(phase);
     log::info("alias mode: {} chunks in {} pieces of memory", alias_.chunks(), alias_.frames());
     return Done{};

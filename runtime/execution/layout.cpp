@@ -125,6 +125,7 @@ class Search {
            static_cast<double>(over / page) * 1e5;
   }
   bool perfect() const { return cost_ == 0; }
+
   const std::vector<LayoutItem>& items_;
   const std::uint64_t limit_;
   const double move_us_;

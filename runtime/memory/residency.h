@@ -192,7 +192,8 @@ class Residency {
   // --- alias mode
   // `count` neighbours from the range's chunk `first` on become one chunk. None has memory or is in use, and
   // all work with them has finished. Other chunks of the range are elsewhere afterwards. Error out_of_memory:
-  // some have content on the host, and there is no room for what is to lie beside it.
+  // some have content on the host, and there is no room for what is to lie beside it; internal: some were
+  // dropped, and are not made again.
   Status merge(Range& range, std::size_t first, std::size_t count);
   // Maps the chunk, which has no handle, to the frames; access is to be granted afterwards.
   Status map_to(Chunk& chunk, std::vector<Frame*> frames);

@@ -1,5 +1,6 @@
 // Chunks that share frames.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "runtime/memory/residency.h"
@@ -10,10 +11,16 @@ Status Residency::merge(Range& range, std::size_t first, std::size_t count) {
   const auto from = range.chunks.begin() + static_cast<std::ptrdiff_t>(first);
   const auto to = from + static_cast<std::ptrdiff_t>(count);
   const bool any_content = std::any_of(from, to, [](const Chunk& c) { return c.host_valid; });
+  if (any_content && std::any_of(from, to, [](const Chunk& c) { return c.live && !c.host_valid; }))
+    return Error{ErrorCode::internal, "some of a map was dropped, and some is on the host"};
   for (auto part = from; any_content && part != to; ++part) {
     if (part->host_valid || part->occupied == 0) continue;
     auto room = arena_.allocate(part->occupied);
-    if (!room) return room.error();
+    if (!room) {
+      for (; part != from; --part)
+        if (Chunk& earlier = *std::prev(part); !earlier.host_valid) drop_host_copy(earlier);
+      return room.error();
+    }
     part->slot = std::move(*room);
   }
   Chunk whole = std::move(*from);
