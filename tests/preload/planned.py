@@ -120,7 +120,7 @@ class Planned(unittest.TestCase):
                     self.assertEqual(done.summary["planned_iterations"] > 0, planned)
                     self.assertEqual(pathlib.Path(folder, str(cap)).exists(), planned, "nothing is planned, nothing kept")
 
-    def test_fixed_places_give_the_same_bits_and_map_next_to_nothing_in_steady_state(self):
+    def test_fixed_places_give_the_same_bits_and_map_nothing_in_steady_state(self):
         for policy, cap in (("hybrid", 100), ("swap-all", 84)):
             with self.subTest(policy=policy):
                 # Virtual time is the same without the numbers: what differs shows in the counters.
@@ -130,8 +130,7 @@ class Planned(unittest.TestCase):
                 for run_of in (done, long):
                     self.assertIn("alias mode: ", run_of.err)
                     self.assertNotIn("alias mode ends", run_of.err)
-                # Three calls for each chunk that has another place in backward, and back.
-                self.assertLessEqual(long.summary["vmm_calls"] - short.summary["vmm_calls"], 2 * 20)
+                self.assertEqual(short.summary["vmm_calls"], long.summary["vmm_calls"])
 
 
 if __name__ == "__main__":

@@ -67,9 +67,6 @@ class PlannedNetworks(unittest.TestCase):
             self.assertEqual(at_forty_percent, missed.figure("planned_networks: runs at 40 % of the need", FIT_AT_FORTY_PERCENT))
 
 
-MOST_MOVES = 200  # in an iteration
-
-
 class Steady(unittest.TestCase):
     """What each iteration more asks of the driver once a plan is settled. Counted in virtual time, which the numbers do not change."""
 
@@ -125,17 +122,12 @@ class Steady(unittest.TestCase):
         self.assertLessEqual(done.device["peak_bytes"], cap_mib << 20)
         return done.summary
 
-    def check_moves(self, growth, iterations):
-        """Few pieces of memory get another address in an iteration, by a call or two each and one for all of a map."""
-        self.assertLessEqual(growth["moved_frames"], MOST_MOVES * iterations)
-        self.assertLessEqual(growth["vmm_calls"], 5 * growth["moved_frames"])
-
     def test_ops_that_take_less_time_than_to_map_what_they_need_are_as_fast_as_predicted(self):
         remapped = self.short_ops("soft:v100-pcie3:timing", 640, "remap", 40)
         short, long = (self.short_ops("soft:v100-pcie3:timing", 640, "auto", n) for n in (56, 60))
         self.assertGreater(remapped["actual_ms"] / remapped["predicted_ms"], 1.1)
         self.assertLess(long["actual_ms"] / long["predicted_ms"], 1.03)
-        self.check_moves({key: long[key] - short[key] for key in ("vmm_calls", "moved_frames")}, 4)
+        self.assertEqual(long["vmm_calls"], short["vmm_calls"])
 
     def test_a_layout_is_made_as_soon_as_four_iterations_were_looked_at(self):
         summary = self.short_ops("soft:h200:timing", 640, "auto", 16)
@@ -148,19 +140,22 @@ class Steady(unittest.TestCase):
         self.assertGreaterEqual(summary["planned_iterations"], 45)
         self.assertEqual(summary["plans_left"], 0)
 
-    def test_fixed_places_are_mapped_a_little(self):
+    def test_fixed_places_ask_for_nothing(self):
         command = ["--network", "resnet50", "--input-size", "64", "--batch", "64"]
         for growth in self.growth("soft:v100-pcie3:timing", command, 640, "alias", 16, 20):
-            self.check_moves(growth, 4)
+            for what in ("vmm_calls", "host_waits"):
+                self.assertEqual(growth[what], 0, what)
 
-    def test_fixed_places_under_a_large_cap_are_mapped_a_little_and_as_fast_as_predicted(self):
+    def test_fixed_places_under_a_large_cap_ask_for_nothing_and_are_as_fast_as_predicted(self):
         command = ["--network", "resnet50", "--batch", 512]
         with tempfile.TemporaryDirectory() as cache:
             env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache, "POOCH_BACKING": "alias"}
             short, long = (run("soft:v100-pcie3:timing", [TRAIN, *command, "--iterations", n], "--policy", "hybrid", "--memory",
                                "16GiB", env=env).summary for n in (18, 20))
-        self.check_moves({key: long[key] - short[key] for key in ("vmm_calls", "moved_frames")}, 2)
         self.assertEqual(long["host_allocations"], short["host_allocations"])
+        for what in ("vmm_calls", "host_waits"):
+            most = missed.figure(f"planned_networks: {what} in an iteration at batch 512", 0)
+            self.assertLessEqual(long[what] - short[what], 2 * most, what)
         self.assertLess(abs(long["actual_ms"] / long["predicted_ms"] - 1), 0.03)
 
 

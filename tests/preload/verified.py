@@ -18,7 +18,7 @@ DEVICES = (COMPUTE, TIMING)
 WRONG = sys.argv[2]
 ITERATIONS = 9
 LATER = 40    # of the replays: in the third iteration of the plan, or behind it
-LATEST = 250  # ... behind the last iteration in which a map is proven, of whatever plan
+LATEST = 400  # ... behind the last iteration in which a map is proven, of whatever plan
 
 
 class Verified(unittest.TestCase):
@@ -95,10 +95,10 @@ class Verified(unittest.TestCase):
                                            r"was; its copy is put back, and it is swapped from now on\n")
                 self.assertGreater(done.summary["replays"], 20)
 
-    def fails(self, done, at_once=1):
+    def fails(self, done):
         self.assertNotEqual(done.status, 0)
         self.assertEqual(done.device["violations"], [], done.err)
-        self.assertIn(done.summary["mismatches"], range(1, at_once + 1))
+        self.assertEqual(done.summary["mismatches"], 1)
         self.assertGreaterEqual(done.summary["planned_iterations"], 2)
         lines = [line for line in done.pooch_lines() if "error" in line]
         self.assertEqual(len(lines), 1, done.err)
@@ -120,7 +120,7 @@ class Verified(unittest.TestCase):
         for device in DEVICES:
             with self.subTest(device):
                 done = self.spoilt(LATEST, device=device, POOCH_VERIFY="sample", WRONG_REPLAY_ALL="1", iterations=40)
-                self.fails(done, at_once=2)  # everything that is made again is wrong
+                self.fails(done)
                 self.assertLess(len(done.losses), 40)
 
     def test_the_fault_is_one(self):

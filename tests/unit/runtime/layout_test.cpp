@@ -54,7 +54,7 @@ std::vector<LayoutItem> made_up(unsigned seed, std::int32_t positions, bool with
 }
 
 TEST(Layout, StaysThatShareAFrameNeverMeetAndEachHasItsBytes) {
-  for (unsigned seed = 0; seed < 10; ++seed) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
     const auto items = made_up(seed, 60, /*with_borders=*/true);
     const Layout layout = lay_out(items, peak(items, 60), move_us);
     ASSERT_EQ(layout.frames_of.size(), items.size());
@@ -75,7 +75,7 @@ TEST(Layout, StaysThatShareAFrameNeverMeetAndEachHasItsBytes) {
 }
 
 TEST(Layout, ItTakesNoMoreThanThePeak) {
-  for (unsigned seed = 0; seed < 10; ++seed) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
     const auto items = made_up(seed, 60, /*with_borders=*/false);
     const std::uint64_t most = peak(items, 60);
     EXPECT_EQ(lay_out(items, most, move_us).bytes(), most) << "seed " << seed;
@@ -85,7 +85,7 @@ TEST(Layout, ItTakesNoMoreThanThePeak) {
 
 TEST(Layout, WhatCrossesABorderStaysWhereItIs) {
   int pauses = 0;
-  for (unsigned seed = 0; seed < 10; ++seed) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
     const auto items = made_up(seed, 60, /*with_borders=*/true);
     const Layout layout = lay_out(items, peak(items, 60), move_us);
     for (std::size_t i = 0; i < items.size(); ++i) {
@@ -94,7 +94,7 @@ TEST(Layout, WhatCrossesABorderStaysWhereItIs) {
       EXPECT_EQ(layout.frames_of[i].front(), layout.frames_of[i].back()) << seed;
     }
   }
-  EXPECT_GT(pauses, 10);
+  EXPECT_GT(pauses, 20);
 }
 
 // The first map's copy to the host ends long after its last use; memory for a second frame avoids the wait.
@@ -121,6 +121,19 @@ TEST(Layout, WhereSomebodyElseStaysAChunkComesBackElsewhere) {
   EXPECT_EQ(layout.moves, 2u);  // there and back
 }
 
+// 120 us on the average where each order is tried once.
+TEST(Layout, WhoHadToWaitChoosesEarlierTheNextTime) {
+  constexpr int seeds = 200;
+  double waits_us = 0;
+  for (unsigned seed = 0; seed < seeds; ++seed) {
+    auto items = made_up(seed, 60, /*with_borders=*/false);
+    for (LayoutItem& item : items)
+      if (item.held.size() > 1) item.held[0].free_us += 40, item.held[1].start_us -= 20;
+    waits_us += lay_out(items, peak(items, 60) * 106 / 100, move_us).wait_us;
+  }
+  EXPECT_LT(waits_us / seeds, 110);
+}
+
 TEST(Layout, PagesThatAlwaysServeTogetherAreOneFrame) {
   const std::vector<LayoutItem> items{{large, {{0, 1, 0, 20}}}, {large, {{2, 3, 20, 40}}}};
   EXPECT_EQ(lay_out(items, large, move_us).frames, std::vector<std::uint64_t>{large});
@@ -128,7 +141,7 @@ TEST(Layout, PagesThatAlwaysServeTogetherAreOneFrame) {
 
 TEST(Layout, ChunksGoBackToWhereTheyWere) {
   std::uint64_t moves = 0, stays = 0;
-  for (unsigned seed = 0; seed < 10; ++seed) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
     const auto items = made_up(seed, 60, /*with_borders=*/true);
     moves += lay_out(items, peak(items, 60) * 21 / 20, move_us).moves;
     for (const LayoutItem& item : items) stays += item.held.size() > 1;
