@@ -96,7 +96,8 @@ Status Residency::move_to(Chunk& chunk, std::vector<Frame*> frames, std::size_t 
 Status Residency::unmap_from_frames(Chunk& chunk) {
   const std::vector<Frame*> frames = std::exchange(chunk.frames, {});
   Pieces pieces = pieces_of(frames);
-  if (std::exchange(chunk.tenant, false) && chunk.live) {
+  // One that has just been given its frames may not have its content in them yet.
+  if (std::exchange(chunk.tenant, false) && chunk.live && !chunk.stale) {
     chunk.pieces = std::move(pieces);
     for (Frame* frame : frames) frame->given_away = true;
     chunk.stale = chunk.expendable = chunk.wanders = false;

@@ -84,6 +84,19 @@ TEST(Frames, AChunkThatWasSavedComesBackInOtherFrames) {
   EXPECT_TRUE(framed.intact(chunk));
 }
 
+// An op got its frames, and the layout ended before the content came.
+TEST(Frames, AChunkThatHasNotBeenFetchedYetIsEvictedWhenTheLayoutEnds) {
+  Framed framed;
+  Chunk& chunk = framed.saved();
+  ASSERT_TRUE(framed.residency.move_to(chunk, framed.some({0, 2, 3}), 1));
+  chunk.tenant = true;
+  ASSERT_TRUE(framed.residency.unmap_from_frames(chunk));
+  EXPECT_EQ(chunk.state, ChunkState::evicted);
+  ASSERT_TRUE(framed.residency.make_resident({{&chunk, true, false}}));
+  framed.inner.drain();
+  EXPECT_TRUE(framed.intact(chunk));
+}
+
 TEST(Frames, AChunkThatCannotBeMovedHasNoMemoryAndKeepsItsCopy) {
   constexpr std::uint64_t most = 8;
   std::uint64_t refusals = 0, doubts = 0;

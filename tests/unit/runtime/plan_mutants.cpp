@@ -2,6 +2,7 @@
 // out; the program's numbers are the same either way, and nothing crashes.
 //
 //   plan_mutants POOCH [MUTANTS [SEED]]      10,000 take four minutes of a processor
+//   plan_mutants --plan FILE [SEED]          one plan, as it is; what pooch logs goes to stderr
 //
 // The plans are real ones: POOCH makes them for the network that then runs. What is checked: no exception, no
 // complaint of the device, at most one line per mutant, equal numbers. Nothing is verified, so that only the
@@ -338,6 +339,21 @@ int main_in(const fs::path& folder, const std::string& planner, std::uint64_t mu
   return wrong == 0 && all_kinds ? 0 : 1;
 }
 
+int try_plan(const std::string& file, unsigned seed) {
+  const Outcome expected = run(test::session_config("200MiB", "64MiB", Policy::keep), 1);
+  Config config = test::session_config(cap, "256MiB", Policy::demand);
+  config.plan_file = file;
+  config.verify = Verify::off;
+  log::configure(LogLevel::debug, "");
+  const Outcome outcome = run(config, seed);
+  const bool equal = outcome.numbers == expected.numbers;
+  fmt::print("opened: {}, planned iterations: {}, equal numbers: {}; {}\n", outcome.opened,
+             outcome.summary.planned_iterations, equal, outcome.why);
+  for (std::size_t i = 0; i < outcome.numbers.size() && !equal; ++i)
+    if (outcome.numbers[i] != expected.numbers[i]) fmt::print("number {} differs\n", i);
+  return equal ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -345,6 +361,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: plan_mutants POOCH [MUTANTS [SEED]]\n");
     return 2;
   }
+  if (argc > 2 && std::string_view(argv[1]) == "--plan")
+    return try_plan(argv[2], argc > 3 ? static_cast<unsigned>(std::strtoul(argv[3], nullptr, 10)) : 1);
   std::string folder = (fs::temp_directory_path() / "plan-mutants-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return 1;
   const auto number = [&](int i, std::uint64_t otherwise) {
