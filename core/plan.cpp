@@ -27,6 +27,7 @@ OrderedJson write_map(const PlanMap& map) {
                    {"class", name(map.of)}};
   if (map.of == MapClass::swap) json["moved"] = map.moved;
   if (map.of == MapClass::recompute) json["by"] = map.by;
+  if (map.brief) json["brief"] = true;
   json["why"] = map.why;
   json["cost_ms"] = map.cost_ms;
   if (map.alternative_cost_ms) {
@@ -51,7 +52,8 @@ OrderedJson write_actions(const Plan::Actions& actions) {
   for (const auto& [position, list] : actions) {
     OrderedJson& out = json[std::to_string(position)] = OrderedJson::array();
     for (const PlanAction& action : list)
-      out.push_back(fmt::format("{} {}", name(action.kind), action.subject));
+      out.push_back(fmt::format("{} {}", name(action.kind), action.subject) +
+                    (action.up_to > 0 ? fmt::format(" {}", action.up_to) : ""));
   }
   return json;
 }

@@ -39,6 +39,9 @@ struct PlanMap {
   double cost_ms = 0;  // what its class adds to the iteration, all other maps being as planned
   MapClass alternative = MapClass::keep;      // the best other class, keep excepted
   std::optional<double> alternative_cost_ms;  // empty: it cannot be had, or was not tried
+  // recompute: replays before its own return make it for themselves, in temporary memory. Otherwise it is
+  // back with the first replays that make all of it.
+  bool brief = false;
 };
 
 // A convolution that takes another algorithm than the program chose. Its numbers change, so such a plan is
@@ -56,6 +59,8 @@ struct PlanAction {
   enum class Kind : std::uint8_t { evict, prefetch, drop, replay };
   Kind kind = Kind::evict;
   std::uint32_t subject = 0;  // a map's number; replay: the position of the op
+  // prefetch: bytes from the map's start that are on their way then; 0: all that was swapped.
+  std::uint64_t up_to = 0;
 
   friend bool operator==(const PlanAction&, const PlanAction&) = default;
 };
@@ -87,8 +92,9 @@ Result<Plan> plan_from_json(std::string_view text);
 
 // The rules that tie a plan's parts together, whatever phase it is for. Maps: in ascending order, each with a
 // buffer of its own. Before an op maps are fetched and ops that ran earlier are replayed; after it maps
-// leave. Every swapped map goes and comes back once, in that order; every recomputed one is dropped once, and
-// each op that makes it is replayed afterwards; nothing else moves. Error: as above.
+// leave. Every swapped map goes once and comes back afterwards, whole or in pieces from its start on; every
+// recomputed one is dropped once, and each op that makes it is replayed afterwards; nothing else moves.
+// Error: as above.
 Status check(const Plan& plan);
 
 }  // namespace pooch

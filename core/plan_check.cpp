@@ -37,10 +37,13 @@ class PlanCheck {
   void algorithms();
   void actions();
   void act(const PlanAction& action, std::int32_t position, bool before, const std::string& path);
+  void fetch(const PlanAction& action, std::size_t index, std::int64_t when, const std::string& path);
   void moves();
 
   struct Moves {
-    int away = 0, back = 0;
+    int away = 0;
+    bool back = false;                      // all of it
+    std::uint64_t pieces = 0;               // bytes from its start that are fetched before the rest
     std::int64_t away_at = 0, back_at = 0;  // twice the position; before is even, after is odd
   };
   const Plan& plan_;
@@ -121,12 +124,22 @@ void PlanCheck::act(const PlanAction& action, std::int32_t position, bool before
     return fail(
         path, what,
         fmt::format("a map of class {}, and /maps/{} is of class {}", name(needed), found->second, name(of)));
-  Moves& moves = moves_[found->second];
-  if (before) {
-    ++moves.back, moves.back_at = when;
-  } else {
-    ++moves.away, moves.away_at = when;
-  }
+  if (before) return fetch(action, found->second, when, path);
+  ++moves_[found->second].away, moves_[found->second].away_at = when;
+}
+
+// Positions ascend, so pieces come in their order.
+void PlanCheck::fetch(const PlanAction& action, std::size_t index, std::int64_t when,
+                      const std::string& path) {
+  Moves& moves = moves_[index];
+  const std::uint64_t moved = plan_.maps[index].moved;
+  if (moves.back) return fail(path, "fetches a map that is back", "one that is not");
+  if (action.up_to > 0 && (action.up_to <= moves.pieces || action.up_to >= moved))
+    return fail(path, fmt::format("fetches up to byte {}", action.up_to),
+                fmt::format("{} to {}, or no number for all {} bytes", moves.pieces + 1, moved - 1, moved));
+  if (moves.pieces == 0) moves.back_at = when;
+  moves.pieces = action.up_to;
+  moves.back = action.up_to == 0;
 }
 
 void PlanCheck::moves() {
@@ -134,13 +147,16 @@ void PlanCheck::moves() {
     const PlanMap& map = plan_.maps[i];
     const Moves& moves = moves_[i];
     const std::string path = fmt::format("/maps/{}", i);
-    const int away = map.of == MapClass::keep ? 0 : 1, back = map.of == MapClass::swap ? 1 : 0;
+    const int away = map.of == MapClass::keep ? 0 : 1;
+    const bool back = map.of == MapClass::swap;
     if (moves.away != away || moves.back != back) {
       fail(path,
-           fmt::format("is of class {}, but leaves {} times and is fetched {} times", name(map.of),
-                       moves.away, moves.back),
-           fmt::format("{} and {}", away, back));
-    } else if (back > 0 && moves.back_at <= moves.away_at) {
+           fmt::format("is of class {}, but leaves {} times and is {}", name(map.of), moves.away,
+                       moves.back ? "fetched" : "not fetched whole"),
+           away == 0 ? "a map that nothing is done with"
+           : back    ? "one eviction, and prefetches of all of it"
+                     : "one drop");
+    } else if (back && moves.back_at <= moves.away_at) {
       fail(path, "is fetched before it has left", "a prefetch behind the eviction");
     }
     for (const std::int32_t op : map.by) {

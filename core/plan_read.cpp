@@ -49,17 +49,25 @@ bool parse_whole(std::string_view text, Integer& out) {
   return problem == std::errc{} && stop == end && out >= 0 && (text.size() == 1 || text[0] != '0');
 }
 
-// "evict 17"
+// Whatever is behind the first space goes to `rest`.
+std::string_view first_word(std::string_view text, std::string_view& rest) {
+  const std::size_t space = text.find(' ');
+  rest = space == text.npos ? "" : text.substr(space + 1);
+  return text.substr(0, space);
+}
+
+// "evict 17", "prefetch 17 134217728"
 void action(In& in, PlanAction& out) {
-  const std::string_view text = in.word();
-  const std::size_t space = std::min(text.find(' '), text.size());
+  std::string_view rest;
+  const std::string_view kind = first_word(in.word(), rest), subject = first_word(rest, rest);
   for (int i = 0; i <= static_cast<int>(PlanAction::Kind::replay); ++i) {
     out.kind = static_cast<PlanAction::Kind>(i);
-    if (name(out.kind) == text.substr(0, space) && space < text.size() &&
-        parse_whole(text.substr(space + 1), out.subject))
-      return;
+    if (name(out.kind) != kind || !parse_whole(subject, out.subject)) continue;
+    if (rest.empty()) return;
+    if (out.kind == PlanAction::Kind::prefetch && parse_whole(rest, out.up_to) && out.up_to > 0) return;
   }
-  in.refuse("evict, prefetch, drop or replay and a number, as in \"evict 17\"");
+  in.refuse(
+      "evict, prefetch, drop or replay and a number, as in \"evict 17\"; to prefetch a part, and its bytes");
 }
 
 // By position: {"44":["evict 17"],…}
@@ -80,7 +88,7 @@ void actions(In& in, Plan::Actions& out) {
 // With what a class does not have.
 struct MapText {
   PlanMap map;
-  bool moved = false, by = false, alternative = false;
+  bool moved = false, by = false, alternative = false, brief = false;
 };
 
 constexpr JsonField<MapText> map_fields[] = {
@@ -94,6 +102,7 @@ constexpr JsonField<MapText> map_fields[] = {
      [](In& in, MapText& m) {
        in.array([&] { in.whole(m.map.by.emplace_back(), most_position); }), m.by = true;
      }},
+    {"brief", false, [](In& in, MapText& m) { m.map.brief = in.boolean(), m.brief = true; }},
     {"why", true, [](In& in, MapText& m) { in.text(m.map.why); }},
     {"cost_ms", true, [](In& in, MapText& m) { time(in, m.map.cost_ms); }},
     {"alternative", false,
@@ -107,6 +116,7 @@ void map(In& in, PlanMap& out) {
   if (text.moved != (text.map.of == MapClass::swap)) in.refuse("a map with moved, if it is of class swap");
   if (text.by != (text.map.of == MapClass::recompute))
     in.refuse("a map with by, if it is of class recompute");
+  if (text.brief && text.map.of != MapClass::recompute) in.refuse("a map with brief only of class recompute");
   if (text.alternative != text.map.alternative_cost_ms.has_value())
     in.refuse("a map with both alternative and alternative_cost_ms, or neither");
   out = std::move(text.map);

@@ -70,11 +70,17 @@ std::string why(const Problem& problem, const Choice& choice, std::uint32_t m, c
 
 void write_actions(const Problem& problem, const Choice& choice, const Schedule& schedule, Plan& plan) {
   std::size_t next = 0;
+  std::vector<std::uint64_t> fetched(problem.maps.size(), 0);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule.steps.size()); ++i) {
     const Step& step = schedule.steps[i];
     auto& before = plan.before[problem.segments[step.segment].first];
     for (; next < schedule.fetches.size() && schedule.fetches[next].trigger <= i; ++next) {
-      before.push_back({PlanAction::Kind::prefetch, schedule.fetches[next].map});
+      const Fetch& fetch = schedule.fetches[next];
+      const std::uint64_t there = fetched[fetch.map] += fetch.bytes;
+      const bool joins = !before.empty() && before.back().kind == PlanAction::Kind::prefetch &&
+                         before.back().subject == fetch.map;
+      if (!joins) before.push_back({PlanAction::Kind::prefetch, fetch.map});
+      before.back().up_to = there < choice.swapped(problem, fetch.map) ? there : 0;
     }
     if (step.replay != nowhere)
       before.push_back({PlanAction::Kind::replay, static_cast<std::uint32_t>(step.replay)});
@@ -137,7 +143,10 @@ Plan write_plan(const Problem& problem, const Decision& decision, std::string_vi
     made.bytes = map.bytes;
     made.of = plan_class(decision.choice.of[m]);
     if (made.of == MapClass::swap) plan.host_bytes += made.moved = decision.choice.swapped(problem, m);
-    if (made.of == MapClass::recompute) made.by = map.producers;
+    if (made.of == MapClass::recompute) {
+      made.by = map.producers;
+      made.brief = decision.choice.is_brief(m);
+    }
     made.why = why(problem, decision.choice, m, costs[m], waited[m]);
     made.cost_ms = costs[m].mine / 1e3;
     if (costs[m].others)

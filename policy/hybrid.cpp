@@ -264,7 +264,8 @@ class Hybrid {
     std::vector<Choice> improved(lanes);
     parallel_for(lanes, [&](std::size_t lane) {
       const bool best = lane % kinds == from_best || simulations_ < few_simulations;
-      const Choice& start = best ? seeds_.front().decision.choice : relaxed_.choice;
+      Choice start = best ? seeds_.front().decision.choice : relaxed_.choice;
+      if (lane % 2 == 0) start.brief.assign(problem_.maps.size(), 1);
       Search search(problem_, question_.rules, question_.seed * 1'000'003 + round * lanes + lane,
                     enough_us());
       improved[lane] = search.descend(

@@ -10,6 +10,9 @@
 namespace pooch::policy {
 namespace {
 
+// What leaves and comes back by itself is no more than this share of the cap: it takes its memory at once.
+constexpr std::uint64_t pieces_of_cap = 32;
+
 Decision least_by_itself(const Question& question) {
   return {all(question.problem, Class::swap), question.rules};
 }
@@ -172,6 +175,8 @@ Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::s
   if (!problem) return problem.error();
   Rules rules;
   rules.cap = request.memory;
+  rules.piece_bytes =
+      std::max<std::uint64_t>(rules.cap / pieces_of_cap / rules.chunk_bytes, 1) * rules.chunk_bytes;
   rules.remap = request.backing == Backing::remap;
   price_moves(profile, rules);
   Result<Plan> plan = numerics != nullptr

@@ -102,9 +102,9 @@ class Reader {
   const Profile& profile_;
   const PhaseProfile& phase_;
   Problem problem_;
-  std::vector<double> starts_;                           // by position
-  std::vector<std::uint64_t> base_;                      // by position
-  std::vector<std::vector<std::int32_t>> uses_;          // by buffer: positions, ascending
+  std::vector<double> starts_;                   // by position
+  std::vector<std::uint64_t> base_, fresh_;      // by position; of it, what is used for the first time there
+  std::vector<std::vector<std::int32_t>> uses_;  // by buffer: positions, ascending
   std::vector<std::vector<std::uint32_t>> versions_of_;  // by buffer, by producer
   std::vector<std::int32_t> valid_until_, reproducible_;
 };
@@ -203,6 +203,7 @@ void Reader::name_maps() {
 // its allocation.
 void Reader::find_base() {
   std::vector<std::int64_t> change(ops() + 2, 0), small_change(ops() + 2, 0);
+  fresh_.assign(ops() + 2, 0);
   for (std::uint32_t b = 0; b < phase_.buffers.size(); ++b) {
     const ProfileBuffer& buffer = phase_.buffers[b];
     if (problem_.map_of_buffer[b] != nowhere) continue;
@@ -216,6 +217,7 @@ void Reader::find_base() {
     auto& list = buffer.managed ? change : small_change;
     const auto bytes = static_cast<std::int64_t>(buffer.managed ? rounded(buffer.bytes) : buffer.bytes);
     list[from] += bytes;
+    if (buffer.managed && buffer.from != outside) fresh_[from] += rounded(buffer.bytes);
     list[std::min(until, ops() + 1)] -= bytes;
   }
   std::int64_t live = 0, small = 0;
@@ -254,7 +256,7 @@ void Reader::make_segments() {
       const std::uint64_t before = base_[problem_.segments.back().first];
       joins = std::max(before, base_[p]) - std::min(before, base_[p]) <= trifle;
     }
-    if (!joins) problem_.segments.push_back({p, p, 0, 0, layer_of[p], false});
+    if (!joins) problem_.segments.push_back({p, p, 0, 0, base_[p] - fresh_[p], layer_of[p], false});
     Segment& segment = problem_.segments.back();
     segment.last = p;
     segment.us += phase_.ops[p].us + phase_.ops[p].gap_us;

@@ -39,6 +39,7 @@ struct Segment {
   std::int32_t first = 0, last = 0;  // positions, inclusive
   double us = 0;                     // times of its ops and the host's gaps
   std::uint64_t base = 0;            // most bytes of anything but maps that are alive in it
+  std::uint64_t base_before = 0;     // ... and right before it, where what is replayed for it runs
   std::int32_t layer = nowhere;      // of its first op
   bool convolution = false;          // it belongs to a convolution's layer
 };

@@ -15,7 +15,8 @@ constexpr std::size_t longest_chain = 250;
 // The operand must be there when a replay before `position` reads it.
 bool Simulator::need_version(const Choice& choice, const Source& source, std::int32_t position) {
   if (source.valid_until >= position && stays_there(choice, source, position)) return true;
-  if (source.map != nowhere && source.valid_until >= position) {  // it comes back with its map
+  if (source.map != nowhere && source.valid_until >= position &&
+      !choice.is_brief(source.map)) {  // it comes back with its map
     map_seen_[source.map] = chain_;
     chain_maps_.push_back(source.map);
     for (const std::int32_t op : problem_.maps[source.map].producers) {
@@ -163,7 +164,8 @@ void Simulator::account(const Choice& choice) {
       hold(returned_at_[m] == nowhere ? schedule_.step_of[map.returns] : returned_at_[m], ends, away);
     } else {
       hold(needed_at_[m], ends, away);
-      schedule_.fetches.push_back({m, static_cast<std::uint64_t>(away), needed_at_[m], needed_at_[m]});
+      for (auto left = static_cast<std::uint64_t>(away); left > 0; left -= piece(left))
+        schedule_.fetches.push_back({m, piece(left), needed_at_[m], needed_at_[m]});
     }
   }
   for (const Extent& t : temporaries_) hold(t.from, t.to, t.bytes);
@@ -175,7 +177,9 @@ void Simulator::account(const Choice& choice) {
     starts_[i] = start;
     start += schedule_.steps[i].us;
     live += change_[i];
-    schedule_.live[i] = static_cast<std::uint64_t>(live) + problem_.segments[schedule_.steps[i].segment].base;
+    const Segment& segment = problem_.segments[schedule_.steps[i].segment];
+    schedule_.live[i] = static_cast<std::uint64_t>(live) +
+                        (schedule_.steps[i].replay == nowhere ? segment.base : segment.base_before);
   }
 }
 
@@ -250,7 +254,8 @@ void Simulator::place_early() {
 void Simulator::place_fetches() {
   auto& fetches = schedule_.fetches;
   std::sort(fetches.begin(), fetches.end(), [](const Fetch& a, const Fetch& b) {
-    return a.deadline != b.deadline ? a.deadline < b.deadline : a.map < b.map;
+    if (a.deadline != b.deadline) return a.deadline < b.deadline;
+    return a.map != b.map ? a.map < b.map : a.bytes > b.bytes;  // the last piece may be smaller
   });
   if (rules_.prefetch == Prefetch::early) {
     find_latest_starts();

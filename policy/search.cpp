@@ -56,9 +56,11 @@ bool Search::change(Choice& choice, std::size_t map, Class to, double progress) 
   if (to == Class::swap && progress > 0.5 && problem_.maps[map].bytes > unit && below(3) == 0) {
     part = unit * (1 + below((problem_.maps[map].bytes - 1) / unit));
   }
-  if (choice.of[map] == to && choice.part[map] == part) return false;
+  const std::uint8_t brief = to == Class::recompute && progress > 0 && below(3) == 0;
+  if (choice.of[map] == to && choice.part[map] == part && choice.brief[map] == brief) return false;
   choice.of[map] = to;
   choice.part[map] = part;
+  choice.brief[map] = brief;
   return true;
 }
 
@@ -69,6 +71,7 @@ void Search::change_group(Choice& choice, std::size_t map, Class to) {
   for (std::size_t i = first; i < first + count; ++i) {
     choice.of[group[i]] = to == Class::recompute && !problem_.maps[group[i]].droppable ? Class::swap : to;
     choice.part[group[i]] = 0;
+    choice.brief[group[i]] = 0;
   }
 }
 
@@ -81,6 +84,7 @@ bool Search::exchange(Choice& choice, std::size_t map) {
   if (choice.of[other] == Class::recompute && !problem_.maps[map].droppable) return false;
   std::swap(choice.of[map], choice.of[other]);
   std::swap(choice.part[map], choice.part[other]);
+  std::swap(choice.brief[map], choice.brief[other]);
   return true;
 }
 
@@ -88,6 +92,10 @@ bool Search::propose(Choice& choice, double progress) {
   const std::size_t map = below(problem_.maps.size());
   if (below(3) == 0) return exchange(choice, map);
   const Class was = choice.of[map], to = static_cast<Class>(below(3));
+  if (choice.of[map] == Class::recompute && below(4) == 0) {
+    choice.brief[map] ^= 1;
+    return true;
+  }
   if (progress < 0.3 && below(8) == 0) {
     change_group(choice, map, to);
     return true;
@@ -102,6 +110,7 @@ bool Search::propose(Choice& choice, double progress) {
 Choice Search::anneal(Choice start, double heat, std::int64_t simulations) {
   if (problem_.maps.empty()) return start;
   start.part.resize(problem_.maps.size(), 0);
+  start.brief.resize(problem_.maps.size(), 0);
   Choice current = start, best = start, trial;
   Outcome least = simulator_.run(current);
   simulator_.rebase(current);
@@ -129,6 +138,7 @@ Choice Search::anneal(Choice start, double heat, std::int64_t simulations) {
 Choice Search::descend(Choice best, std::int64_t simulations) {
   const std::size_t n = problem_.maps.size();
   best.part.resize(n, 0);
+  best.brief.resize(n, 0);
   Outcome least = simulator_.run(best);
   simulator_.rebase(best);
   Choice trial;
@@ -149,6 +159,11 @@ Choice Search::descend(Choice best, std::int64_t simulations) {
       for (const Class to : {Class::keep, Class::swap, Class::recompute}) {
         trial = best;
         if (change(trial, m, to, 0)) attempt();
+      }
+      if (best.of[m] == Class::recompute) {
+        trial = best;
+        trial.brief[m] ^= 1;
+        attempt();
       }
       // Exchange with a near one.
       for (std::size_t other = m + 1; other < std::min(n, m + 7) && simulations > 0; ++other) {

@@ -105,16 +105,19 @@ void Simulator::evict(Clock& clock, const Choice& choice, std::int32_t segment) 
   for (const std::uint32_t map : problem_.by_leave[segment]) {
     if (choice.of[map] != Class::keep && rules_.remap) clock.host += handles_us(problem_.maps[map].bytes);
     if (choice.of[map] != Class::swap) continue;
-    const std::uint64_t bytes = choice.swapped(problem_, map);
-    const double start = std::max(clock.out, rules_.eviction_beside ? clock.op_start : clock.compute);
-    const double us = copy_us(problem_.out, bytes, start, clock.in);
-    clock.out = start + us;
-    clock.out_busy += us;
-    clock.leaving += bytes;
-    left_at_[map] = clock.out;
-    evictions_.push_back({start, clock.out, bytes, static_cast<std::int32_t>(map), nowhere, false});
-    if (clock.trace)
-      clock.trace->spans.push_back({Engine::out, start, clock.out, nowhere, static_cast<std::int32_t>(map)});
+    const double leaves = rules_.eviction_beside ? clock.op_start : clock.compute;
+    for (std::uint64_t left = choice.swapped(problem_, map), bytes; left > 0; left -= bytes) {
+      bytes = piece(left);
+      const double start = std::max(clock.out, leaves), us = copy_us(problem_.out, bytes, start, clock.in);
+      clock.out = start + us;
+      clock.out_busy += us;
+      clock.leaving += bytes;
+      left_at_[map] = clock.out;
+      evictions_.push_back({start, clock.out, bytes, static_cast<std::int32_t>(map), nowhere, false});
+      if (clock.trace)
+        clock.trace->spans.push_back(
+            {Engine::out, start, clock.out, nowhere, static_cast<std::int32_t>(map)});
+    }
     if (!rules_.eviction_blocks || clock.out <= clock.compute) continue;
     if (clock.trace) {
       clock.trace->stalls.push_back(

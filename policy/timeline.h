@@ -11,6 +11,7 @@
 // takes longer than it was measured; it gets slower.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,9 +25,13 @@ enum class Class : std::uint8_t { keep, swap, recompute };
 struct Choice {
   std::vector<Class> of;                 // by map
   std::vector<std::uint64_t> part = {};  // by map, bytes that are swapped; empty or 0: the whole map
+  // By map: what is recomputed is made for each reader among the replays before its own return, in temporary
+  // memory. Empty: never.
+  std::vector<std::uint8_t> brief = {};
   std::uint64_t swapped(const Problem& problem, std::size_t map) const {
     return part.empty() || part[map] == 0 ? problem.maps[map].bytes : part[map];
   }
+  bool is_brief(std::size_t map) const { return !brief.empty() && brief[map] != 0; }
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
@@ -49,6 +54,7 @@ struct Rules {
   double chunk_us = 0, handle_us = 0;
   double launch_us = 0;                                  // from the host's decision to the device's start
   std::uint64_t chunk_bytes = std::uint64_t{128} << 20;  // largest
+  std::uint64_t piece_bytes = std::uint64_t{512} << 20;  // of a map: what leaves and comes back by itself
   std::uint64_t handle_bytes = std::uint64_t{2} << 20;   // under a plan
 };
 
@@ -187,6 +193,7 @@ class Simulator {
   void wait_for_memory(Clock& clock, std::int32_t step);
   void wait_for_fetches(Clock& clock, std::int32_t step);
   void evict(Clock& clock, const Choice& choice, std::int32_t segment);
+  std::uint64_t piece(std::uint64_t left) const { return std::min(left, rules_.piece_bytes); }
   void host_copies(Clock& clock, std::int32_t segment);
   void copies_for_the_next(Clock& clock) const;
   double copy_us(const LinkFit& link, std::uint64_t bytes, double start, double other_busy_until) const;

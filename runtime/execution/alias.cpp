@@ -22,8 +22,8 @@ constexpr double move_us = 200;
 struct Patience {
   double waits, mapping;
 };
-constexpr Patience at_first{0.005, 0.1}, later{0.05, 0.5};
-constexpr int first_layouts = 3, all_layouts = 6;  // that are given up for that
+constexpr Patience at_first{0.003, 0.1}, later{0.05, 0.5};
+constexpr int first_layouts = 3;  // of those that are given up for that
 
 // Of the phase's buffers that have no place in the layout, and of what is alive now: the most bytes at once.
 // `alive`: bytes of what is there and has no place. A buffer that an iteration finds and never touches was
@@ -85,7 +85,7 @@ void AliasMode::hold_buffer(std::size_t phase, std::uint32_t buffer, Range& rang
   if (life.from > life.to) return;
   const std::int32_t last = script.steps() - 1;
   const bool in_turn = mine.ranges[buffer].size() > 1 && life.from == 0;
-  const auto stay = [&](std::int32_t from, std::int32_t to, double free_us) {
+  const auto stay = [&](std::int32_t from, std::int32_t to, double free_us = 0) {
     const bool at_border = from == 0 || to == last;
     return LayoutSpan{from, to, 0, free_us, (life.lasts || in_turn) && at_border};
   };
@@ -95,13 +95,14 @@ void AliasMode::hold_buffer(std::size_t phase, std::uint32_t buffer, Range& rang
     const Chunk& chunk = range.chunks[c];
     const bool leaves = life.away > 0 && chunk.offset + chunk.bytes <= round_up(life.moved, page);
     if (leaves) {
-      hold(range, c, phase, stay(from, script.step_of_op(life.away - 1), life.away_us));
-      hold(range, c, phase, stay(life.back_step, to, 0));
+      const std::uint64_t end = chunk.offset + chunk.occupied;
+      hold(range, c, phase, stay(from, script.step_of_op(life.away - 1), script.away_us(buffer, end)));
+      hold(range, c, phase, stay(life.step_back(end), to));
     } else {
-      hold(range, c, phase, stay(from, to, 0));
+      hold(range, c, phase, stay(from, to));
     }
     // The next iteration's content arrives while this one still computes.
-    if (in_turn) hold(range, c, phase, stay(script.step_before_end(buffer), last, 0));
+    if (in_turn) hold(range, c, phase, stay(script.step_before_end(buffer), last));
   }
 }
 
@@ -153,6 +154,26 @@ void AliasMode::collect() {
   join_neighbours();
 }
 
+bool AliasMode::Place::goes_with(const Place& other) const {
+  const auto same = [](const Stay& a, const Stay& b) {
+    return a.span.from == b.span.from && a.span.to == b.span.to && a.span.crosses == b.span.crosses;
+  };
+  return std::equal(in.begin(), in.end(), other.in.begin(), other.in.end(),
+                    [&](const auto& mine, const auto& others) {
+                      return std::equal(mine.begin(), mine.end(), others.begin(), others.end(), same);
+                    });
+}
+
+void AliasMode::Place::join(const Place& next) {
+  bytes += next.bytes;
+  ++count;
+  for (std::size_t phase = 0; phase < in.size(); ++phase)
+    for (std::size_t s = 0; s < in[phase].size(); ++s) {
+      double& free_us = in[phase][s].span.free_us;
+      free_us = std::max(free_us, next.in[phase][s].span.free_us);
+    }
+}
+
 // Neighbours that come and go together are one place, but not too large: content comes and goes with a chunk.
 void AliasMode::join_neighbours() {
   const std::uint64_t most = std::max(pool_.largest_class(), pool_.cap() / 32 / page * page);
@@ -163,15 +184,14 @@ void AliasMode::join_neighbours() {
     std::uint64_t all = 0;
     auto end = first;
     for (; end != places_.end() && end->range == first->range &&
-           end->first == first->first + static_cast<std::size_t>(end - first) && end->in == first->in;
+           end->first == first->first + static_cast<std::size_t>(end - first) && first->goes_with(*end);
          ++end)
       all += end->bytes;
     const std::uint64_t parts = (all + most - 1) / most;
     std::uint64_t before = 0;
     for (std::uint64_t part = 1; part <= parts; ++part) {
       Place& place = joined.emplace_back(std::move(*first));
-      for (++first; first != end && (before + place.bytes) * parts < all * part; ++first)
-        place.bytes += first->bytes, ++place.count;
+      for (++first; first != end && (before + place.bytes) * parts < all * part; ++first) place.join(*first);
       before += place.bytes;
       if (first == end) break;
     }
@@ -270,11 +290,12 @@ Status AliasMode::build(std::vector<AliasPhase> phases, Held& held) {
             format_bytes(layout.bytes()), format_bytes(room), layout.frames.size(), layout.wait_us / 1e3,
             layout.moves);
   shortfall_ = layout.bytes() > room ? layout.bytes() - room : 0;
+  took_too_long_ = shortfall_ == 0 && takes_too_long(layout);
   Status done = Done{};
   if (shortfall_ > 0) {
     done = Error{ErrorCode::out_of_memory,
                  fmt::format("the layout needs {} more memory", format_bytes(shortfall_))};
-  } else if (takes_too_long(layout)) {
+  } else if (took_too_long_) {
     ++wasteful_;
     shortfall_ = room / 64;
     done = Error{ErrorCode::out_of_memory, "the layout takes too long"};

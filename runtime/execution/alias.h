@@ -40,6 +40,10 @@ class AliasMode {
 
   bool built() const { return !frames_.empty(); }
   std::uint64_t shortfall() const { return shortfall_; }  // bytes that the last build lacked
+  bool took_too_long() const {
+    return took_too_long_;
+  }                                             // its layout fitted, and was given up for a better one
+  void take_any() { wasteful_ = all_layouts; }  // layouts that fit are taken from now on, whatever they cost
   std::size_t chunks() const { return places_.size(); }
   std::size_t frames() const { return frames_.size(); }
   bool serves(const Script& script) const;
@@ -68,7 +72,6 @@ class AliasMode {
   struct Stay {
     LayoutSpan span;
     std::uint32_t spot = 0;
-    friend bool operator==(const Stay&, const Stay&) = default;
   };
   struct Place {
     Range* range = nullptr;
@@ -80,6 +83,8 @@ class AliasMode {
     std::size_t common = 0;                  // first frames, which all spots have
     std::uint32_t spot = 0;                  // that the chunk is mapped to
     const Stay* at(std::size_t phase, std::int32_t step) const;
+    bool goes_with(const Place& other) const;  // has the same stays, but for when they are free
+    void join(const Place& next);              // the neighbour behind it, that goes with it
   };
   void collect();
   void hold(Range& range, std::size_t chunk, std::size_t phase, LayoutSpan span);
@@ -111,7 +116,9 @@ class AliasMode {
   Marks busy_;
   std::size_t latest_ = 0;  // phase that was followed last
   std::uint64_t shortfall_ = 0, moves_ = 0;
-  int wasteful_ = 0;  // layouts that were given up for what they cost
+  static constexpr int all_layouts = 6;  // that are given up for what they cost
+  int wasteful_ = 0;                     // that were
+  bool took_too_long_ = false;
 };
 
 }  // namespace pooch::runtime

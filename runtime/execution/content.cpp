@@ -44,19 +44,19 @@ void Content::find_validity() {
   }
 }
 
-void Content::add(const PlanMap& map) {
-  maps_[map.buffer] = {map.map, map.by, false, false, {}, {}};
+void Content::add(const PlanMap& map, std::int32_t returns) {
+  maps_[map.buffer] = {map.map, map.by, returns, false, false, {}, {}};
 }
 
 // --- what the plan does
 
-void Content::begin_chain(const std::vector<PlanAction>& actions) {
+void Content::begin_chain(std::int32_t p, const std::vector<PlanAction>& actions) {
   std::set<std::int32_t> ops;
   for (const PlanAction& action : actions)
     if (action.kind == PlanAction::Kind::replay) ops.insert(static_cast<std::int32_t>(action.subject));
   for (auto& [buffer, map] : maps_) {
     map.missing.clear();
-    if (map.away &&
+    if (map.away && (map.returns == outside || map.returns == p) &&
         std::all_of(map.by.begin(), map.by.end(), [&](std::int32_t op) { return ops.contains(op); }))
       map.missing.insert(map.by.begin(), map.by.end());
   }

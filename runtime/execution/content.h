@@ -25,13 +25,14 @@ class Content {
   using Writes = std::vector<std::uint32_t>;
 
   explicit Content(const KnownPhase& phase);
-  // A map that is dropped some time; its buffer must be the phase's.
-  void add(const PlanMap& map);
+  // A map that is dropped some time; its buffer must be the phase's. It is back with the replays before the
+  // op at `returns`, or with the first that make all of it if that is `outside`.
+  void add(const PlanMap& map, std::int32_t returns);
 
   // The host copies before the op at `p`, as far as they are known. Errors, here and below: invalid_argument.
   Status copy(std::int32_t p);
-  // What is replayed before the next op: it brings back the maps all of whose ops are among it.
-  void begin_chain(const std::vector<PlanAction>& actions);
+  // What is replayed before the op at `p`: it brings back the maps all of whose ops are among it.
+  void begin_chain(std::int32_t p, const std::vector<PlanAction>& actions);
   // Whether the buffer's map comes back with the chain at hand, and is not back yet.
   bool returns(std::uint32_t buffer) const;
   // Into the memory of a map that comes back.
@@ -56,6 +57,7 @@ class Content {
   struct Map {
     std::uint32_t number = 0;         // in the plan
     std::vector<std::int32_t> by;     // ops that make it again
+    std::int32_t returns = outside;   // with those before this op
     bool left = false, away = false;  // it was dropped; and is not back
     std::set<std::int32_t> missing;   // of `by`, until it is back; empty: it does not come back here
     Writes writes;

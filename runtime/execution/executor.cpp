@@ -17,7 +17,7 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
   Adopted adopted{std::make_unique<const Script>(std::move(*script)),
                   known,
                   plan.backing == Backing::alias,
-                  0,
+                  {},
                   {},
                   {},
                   out_us_per_byte,
@@ -208,7 +208,7 @@ Status Executor::act_before(std::int32_t position, const tracker::Op& op, Stream
     const ScriptAction action = actions[mine->next_action];
     if (action.kind == PlanAction::Kind::prefetch) {
       ++mine->next_action;
-      mine->pending.push_back(action.subject);
+      mine->pending.push_back({action.subject, action.up_to});
       if (const auto fetched = fetch_pending({}, held); !fetched) return fetched;
     } else {
       fetch_refused(mine->script.replays()[action.subject]);
@@ -239,12 +239,12 @@ std::int32_t Executor::step_between_ops() const {
 Status Executor::fetch_pending(std::span<const tracker::Operand> awaited, Held& held) {
   const std::shared_ptr<Iteration> mine = iteration_;
   while (!mine->pending.empty()) {
-    const std::uint32_t map = mine->pending.front();
-    if (const auto fetched = fetch_aliased(map, held); !fetched) return fetched;
+    const Iteration::Pending next = mine->pending.front();
+    if (const auto fetched = fetch_aliased(next, held); !fetched) return fetched;
     if (iteration_ != mine) return Done{};  // another thread's op was its last
-    const std::uint64_t bytes = gather_missing(mine->maps[map]);
+    const std::uint64_t bytes = gather_missing(mine->maps[next.map], next.up_to);
     if (scratch_.uses.empty()) {
-      if (!mine->pending.empty() && mine->pending.front() == map) mine->pending.pop_front();
+      if (!mine->pending.empty() && mine->pending.front() == next) mine->pending.pop_front();
       continue;
     }
     if (Landing* const landing = parts_.residency.landing(); landing != nullptr) {
@@ -261,7 +261,7 @@ Status Executor::fetch_pending(std::span<const tracker::Operand> awaited, Held& 
     for (; !scratch_.uses.empty() && fits > parts_.pool.available(); scratch_.uses.pop_back())
       fits -= scratch_.uses.back().chunk->bytes;
     if (!scratch_.uses.empty()) {
-      if (const auto fetched = fetch(*mine, scratch_.uses, map); !fetched) return fetched;
+      if (const auto fetched = fetch(*mine, scratch_.uses, next.map); !fetched) return fetched;
       if (scratch_.uses.front().chunk->state == ChunkState::evicted)
         return Done{};  // refused: Demand's business
     } else {
@@ -274,12 +274,13 @@ Status Executor::fetch_pending(std::span<const tracker::Operand> awaited, Held& 
   return Done{};
 }
 
-// Lists the chunks that are not on the device in `scratch_.uses`; their bytes.
-std::uint64_t Executor::gather_missing(const Iteration::Bound& bound) {
+// Lists the chunks that are not on the device, of the first `up_to` bytes, in `scratch_.uses`; their bytes.
+std::uint64_t Executor::gather_missing(const Iteration::Bound& bound, std::uint64_t up_to) {
   scratch_.uses.clear();
   std::uint64_t bytes = 0;
   if (bound.range == nullptr) return 0;
   for (Chunk& chunk : bound.range->chunks) {
+    if (chunk.offset + chunk.occupied > up_to) break;
     if (!chunk.frames.empty()) continue;
     if (chunk.state == ChunkState::evicting && !bound.dropped) parts_.residency.take_back(chunk);
     if (chunk.state != ChunkState::evicted) continue;

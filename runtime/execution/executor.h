@@ -86,9 +86,15 @@ class Executor {
                Held& held);
   // More is known of a phase that may have a plan; its structure is the same.
   void refresh(tracker::PhaseIndex phase, const KnownPhase& known);
-  // The phase's plan could not be laid out, so it is followed by remapping: the bytes that a plan should use
-  // less. Once per plan; else 0.
-  std::uint64_t take_shortfall(tracker::PhaseIndex phase);
+  // The phase's plan was not laid out, so it is followed by remapping: the bytes that a plan should use less;
+  // `fits`: there was a layout, but it took too long. Once per plan; else 0.
+  struct Shortfall {
+    std::uint64_t bytes = 0;
+    bool fits = false;
+  };
+  Shortfall take_shortfall(tracker::PhaseIndex phase);
+  // The next layouts that fit are taken, however long they take.
+  void take_any_layout() { alias_.take_any(); }
 
   // Demand has been asked for memory in several iterations in a row that followed the phase's plan: what such
   // an iteration takes, in milliseconds. Once per plan; else empty.
@@ -149,8 +155,8 @@ class Executor {
   struct Adopted {
     std::unique_ptr<const Script> script;
     KnownPhase known;
-    bool alias = false;           // to be had in alias mode
-    std::uint64_t shortfall = 0;  // bytes that its layout lacked
+    bool alias = false;   // to be had in alias mode
+    Shortfall shortfall;  // of its layout
     Shortage shortage = {};
     MapTrust trust;
     double out_us_per_byte = 0;
@@ -165,7 +171,7 @@ class Executor {
   Status build_alias(Held& held);
   AliasPhase alias_phase(const Adopted& adopted);
   Status admit(std::int32_t step, std::span<const tracker::Operand> operands, Held& held);
-  Status fetch_aliased(std::uint32_t map, Held& held);
+  Status fetch_aliased(const Iteration::Pending& next, Held& held);
   template <class Ask>
   Status until_admitted(Held& held, std::string_view what, std::int32_t step, Ask&& ask);
   void enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream);
@@ -181,7 +187,7 @@ class Executor {
   bool can_be_made_again(const ScriptMap& map);
   // Waits for memory only for what `awaited` names.
   Status fetch_pending(std::span<const tracker::Operand> awaited, Held& held);
-  std::uint64_t gather_missing(const Iteration::Bound& bound);
+  std::uint64_t gather_missing(const Iteration::Bound& bound, std::uint64_t up_to);
   Status fetch(const Iteration& of, const std::vector<ChunkUse>& uses, std::uint32_t map);
 
   // executor_replay.cpp

@@ -75,15 +75,17 @@ Status Executor::build_alias(Held& held) {
     return Done{};
   }
   log::info("no alias mode: {}", built.error().message);
-  const std::uint64_t shortfall = opened ? alias_.shortfall() : 0;
+  const Shortfall shortfall{opened ? alias_.shortfall() : 0, alias_.took_too_long()};
   for (auto& [phase, adopted] : book_.scripts) adopted.alias = false, adopted.shortfall = shortfall;
   return parts_.residency.doubt() ? built : Status(Done{});
 }
 
-std::uint64_t Executor::take_shortfall(tracker::PhaseIndex phase) {
+Executor::Shortfall Executor::take_shortfall(tracker::PhaseIndex phase) {
   const auto found = book_.scripts.find(phase);
-  if (found == book_.scripts.end() || found->second.shortfall == 0) return 0;
-  return std::exchange(found->second.shortfall, 0) + slack;
+  if (found == book_.scripts.end() || found->second.shortfall.bytes == 0) return {};
+  Shortfall taken = std::exchange(found->second.shortfall, {});
+  taken.bytes += slack;
+  return taken;
 }
 
 // Replays' temporary memory lies in the layout too, at addresses of its own as long as that stands.
@@ -145,16 +147,18 @@ Status Executor::admit(std::int32_t step, std::span<const tracker::Operand> oper
                         [&](const Script* script) { return alias_.admit(script, step, operands); });
 }
 
-Status Executor::fetch_aliased(std::uint32_t map, Held& held) {
+Status Executor::fetch_aliased(const Iteration::Pending& next, Held& held) {
   const std::shared_ptr<Iteration> mine = iteration_;
   const std::int32_t step = mine->script.next_step(mine->position, mine->next_replay);
-  if (!alias_.built() || mine->maps[map].range == nullptr) return Done{};
-  for (Chunk& chunk : mine->maps[map].range->chunks) {
+  const Iteration::Bound& bound = mine->maps[next.map];
+  if (!alias_.built() || bound.range == nullptr) return Done{};
+  for (Chunk& chunk : bound.range->chunks) {
+    if (chunk.offset + chunk.occupied > next.up_to) break;
     if (chunk.frames.empty() || (!chunk.stale && !chunk.wanders)) continue;
     const auto fetched = until_admitted(held, "the fetch ahead of step", step, [&](const Script* script) {
       return alias_.fetch(script, step, chunk);
     });
-    if (!fetched || iteration_ != mine || mine->maps[map].range == nullptr) return fetched;
+    if (!fetched || iteration_ != mine || bound.range == nullptr) return fetched;
   }
   return Done{};
 }

@@ -127,7 +127,7 @@ bool Executor::makes_early_of_refused(std::uint32_t index) {
 // Where the plan makes maps again, those that are swapped instead come back.
 void Executor::fetch_refused(const ScriptReplay& step) {
   for (const std::uint32_t map : step.restores)
-    if (!iteration_->maps[map].dropped && refused(map)) iteration_->pending.push_back(map);
+    if (!iteration_->maps[map].dropped && refused(map)) iteration_->pending.push_back({map});
 }
 
 }  // namespace pooch::runtime

@@ -21,10 +21,13 @@ std::vector<std::int64_t> held(const Script& script) {
   for (std::uint32_t buffer = 0; buffer < script.buffers(); ++buffer) {
     const ScriptLife& life = script.life(buffer);
     hold(life.from, life.to, life.bytes);
-    if (life.away < life.back) {
-      const auto moved = static_cast<std::int64_t>(std::min(life.moved, life.bytes));
-      bytes[life.away] -= moved;
-      bytes[life.back] += moved;
+    if (life.away >= life.back) continue;
+    const std::uint64_t moved = std::min(life.moved, life.bytes);
+    bytes[life.away] -= static_cast<std::int64_t>(moved);
+    std::uint64_t there = 0;
+    for (const ScriptLife::Return& back : life.returns) {
+      bytes[back.position] += static_cast<std::int64_t>(std::min(back.up_to, moved) - there);
+      there = std::min(back.up_to, moved);
     }
   }
   for (const ReplaySlot& slot : script.slots())
@@ -42,23 +45,26 @@ std::optional<EarlierPrefetches> start_earlier(const Script& script, std::span<c
   if (bytes.empty()) return std::nullopt;
   const std::int64_t most = *std::max_element(bytes.begin(), bytes.end());
   Plan::Actions& before = result.plan.before;
-  std::int32_t latest = 0;  // where the prefetch before this one is
+  std::int32_t latest = 0;                                    // where the prefetch before this one is
+  std::vector<std::uint64_t> there(script.maps().size(), 0);  // bytes of each that are on their way
   for (std::int32_t p = 0; p < script.positions(); ++p) {
     for (const ScriptAction& action : script.before(p)) {
       if (action.kind != PlanAction::Kind::prefetch) continue;
       const std::uint32_t map = action.subject;
       const ScriptLife& life = script.life(script.maps()[map].buffer);
+      const std::uint64_t up_to = std::min(action.up_to, life.moved);
+      const auto size = static_cast<std::int64_t>(up_to - std::exchange(there[map], up_to));
       std::int32_t to = p;
       if (waits_us[map] > least_us) {
         const double start = script.start_us(p) - margin * waits_us[map];
-        const auto size = static_cast<std::int64_t>(life.moved);
         while (to > std::max(latest, life.away) && script.start_us(to) > start &&
                bytes[to - 1] + size <= most)
           bytes[--to] += size;
       }
       latest = to;
       if (to == p) continue;
-      const PlanAction moved{PlanAction::Kind::prefetch, script.maps()[map].number};
+      const PlanAction moved{PlanAction::Kind::prefetch, script.maps()[map].number,
+                             up_to == life.moved ? 0 : up_to};
       auto& from = before[p];
       from.erase(std::find(from.begin(), from.end(), moved));
       if (from.empty()) before.erase(p);

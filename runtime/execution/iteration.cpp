@@ -82,9 +82,9 @@ bool Iteration::restored_again_later(std::uint32_t replay, std::uint32_t map) co
 }
 
 bool Iteration::awaits_fetch(std::span<const tracker::Operand> operands) const {
-  return std::any_of(pending.begin(), pending.end(), [&](std::uint32_t map) {
+  return std::any_of(pending.begin(), pending.end(), [&](const Pending& next) {
     return std::any_of(operands.begin(), operands.end(), [&](const tracker::Operand& operand) {
-      return operand.allocation == maps[map].allocation;
+      return operand.allocation == maps[next.map].allocation;
     });
   });
 }

@@ -81,10 +81,15 @@ struct Iteration {
   std::int32_t position;        // whose actions `next_action` counts
   std::size_t next_action = 0;  // of those before it
   std::uint32_t next_replay = 0;
-  std::size_t dropped = 0;                    // maps
-  std::vector<Bound> maps;                    // by number
-  std::map<std::int32_t, Kept> kept;          // by position
-  std::deque<std::uint32_t> pending;          // maps whose prefetch waits for memory, in the plan's order
+  std::size_t dropped = 0;            // maps
+  std::vector<Bound> maps;            // by number
+  std::map<std::int32_t, Kept> kept;  // by position
+  struct Pending {
+    std::uint32_t map;
+    std::uint64_t up_to = ~std::uint64_t{0};  // bytes from its start
+    friend bool operator==(const Pending&, const Pending&) = default;
+  };
+  std::deque<Pending> pending;                // prefetches that wait for memory, in the plan's order
   std::vector<Range*> slots;                  // temporary memory, by slot, where it exists now
   std::map<std::uint32_t, Range*> stand_ins;  // by spared map, as long as the replays before one op run
 };

@@ -88,14 +88,26 @@ class ScriptCompiler {
           {map.map, map.buffer, map.of, map.moved < map.bytes ? map.moved : map.bytes, {}});
     }
     for (const PlanMap& map : plan_.maps)
-      if (map.of == MapClass::recompute) content_.add(map);
+      if (map.of == MapClass::recompute) content_.add(map, map.brief ? last_made(map) : outside);
+  }
+
+  // The last position before which all of it is made again.
+  std::int32_t last_made(const PlanMap& map) const {
+    const auto makes_all = [&](const auto& before) {
+      return std::all_of(map.by.begin(), map.by.end(), [&](std::int32_t op) {
+        const PlanAction replay{PlanAction::Kind::replay, static_cast<std::uint32_t>(op)};
+        return std::find(before.second.begin(), before.second.end(), replay) != before.second.end();
+      });
+    };
+    const auto last = std::find_if(plan_.before.rbegin(), plan_.before.rend(), makes_all);
+    return last == plan_.before.rend() ? outside : last->first;
   }
 
   Status add_before(std::int32_t p) {
     script_.before_.starts.push_back(size(script_.before_));
     const auto found = plan_.before.find(p);
     if (found == plan_.before.end()) return Done{};
-    content_.begin_chain(found->second);
+    content_.begin_chain(p, found->second);
     returning_.clear();
     for (std::uint32_t map = 0; map < script_.maps_.size(); ++map)
       if (content_.returns(script_.maps_[map].buffer)) returning_.insert(map);
@@ -107,7 +119,8 @@ class ScriptCompiler {
       } else {
         subject = index_of_.at(action.subject);
       }
-      script_.before_.list.push_back({action.kind, subject});
+      const std::uint64_t all = ~std::uint64_t{0};
+      script_.before_.list.push_back({action.kind, subject, action.up_to == 0 ? all : action.up_to});
     }
     return Done{};
   }
@@ -119,7 +132,7 @@ class ScriptCompiler {
     for (const PlanAction& action : found->second) {
       const std::uint32_t map = index_of_.at(action.subject);
       if (action.kind == PlanAction::Kind::drop) content_.drop(script_.maps_[map].buffer);
-      script_.after_.list.push_back({action.kind, map});
+      script_.after_.list.push_back({action.kind, map, 0});
     }
   }
 
@@ -336,7 +349,8 @@ class ScriptCompiler {
         ScriptLife& life = script_.lives_[script_.maps_[action.subject].buffer];
         life.away_us = script_.starts_[p + 1];
         if (action.kind != PlanAction::Kind::evict) continue;
-        link_us = std::max(link_us, life.away_us) + static_cast<double>(life.moved) * out_us_per_byte_;
+        life.copied = std::min(life.moved, life.bytes);
+        link_us = std::max(link_us, life.away_us) + static_cast<double>(life.copied) * out_us_per_byte_;
         life.away_us = link_us;
       }
     }
@@ -393,7 +407,7 @@ class ScriptCompiler {
     const auto gone = last_of_size_.find(buffer.bytes);
     if (gone != last_of_size_.end() && gone->second < life.from)
       life.away = gone->second, life.back = life.from, life.moved = life.bytes,
-      life.back_step = script_.step_of_op(life.back);
+      life.returns = {{life.bytes, life.back, script_.step_of_op(life.back)}};
     life.from = 0;
   }
 
@@ -405,12 +419,16 @@ class ScriptCompiler {
       for (const ScriptAction& action : script_.before(p)) {
         const bool replay = action.kind == PlanAction::Kind::replay;
         const bool back = replay ? restores(script_.replays_[action.subject], map) : action.subject == map;
-        if (back && life.away > 0 && life.back == 0) life.back = p, life.back_step = step;
+        if (back && life.away > 0 && (!replay || life.returns.empty()))
+          life.returns.push_back({replay ? ~std::uint64_t{0} : action.up_to, p, step});
         step += replay;
       }
     }
     life.moved = script_.maps_[map].of == MapClass::swap ? script_.maps_[map].moved : ~std::uint64_t{0} / 2;
-    if (life.back == 0) life.away = 0;  // it does not come back: nobody needs it
+    if (life.returns.empty())
+      life.away = 0;  // it does not come back: nobody needs it
+    else
+      life.back = life.returns.front().position;
   }
 
   static bool restores(const ScriptReplay& replay, std::uint32_t map) {

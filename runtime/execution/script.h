@@ -69,17 +69,30 @@ struct ScriptReplay {
 struct ScriptAction {
   PlanAction::Kind kind = PlanAction::Kind::evict;
   std::uint32_t subject = 0;  // index of a map; replay: index of a ScriptReplay
+  std::uint64_t up_to = 0;    // prefetch: bytes from the map's start
 };
 
 // When a buffer's memory is needed, in positions.
 struct ScriptLife {
   std::int32_t from = 0, to = -1;   // inclusive; empty: it is not managed, or not touched
-  std::int32_t away = 0, back = 0;  // [away, back): the first `moved` bytes are not needed there; 0: never
-  std::int32_t back_step = 0;       // where between the ops `back - 1` and `back`
+  std::int32_t away = 0, back = 0;  // [away, back): the first `moved` bytes are not there; 0: never
+  // Which of its first bytes are back when: ascending. The step is between the ops before and behind it.
+  struct Return {
+    std::uint64_t up_to;
+    std::int32_t position, step;
+  };
+  std::vector<Return> returns;
   std::uint64_t moved = 0;
-  std::uint64_t bytes = 0;  // of the whole buffer
-  double away_us = 0;       // when its copy to the host is expected to have ended
-  bool lasts = false;       // it was there before the iteration, or is there after it
+  std::uint64_t bytes = 0;   // of the whole buffer
+  double away_us = 0;        // when its copy to the host is expected to have ended
+  std::uint64_t copied = 0;  // bytes of that
+  bool lasts = false;        // it was there before the iteration, or is there after it
+  // The step from which on the bytes up to `end` are back; they must be among the `moved` ones.
+  std::int32_t step_back(std::uint64_t end) const {
+    const auto with =
+        std::find_if(returns.begin(), returns.end(), [&](const Return& r) { return end <= r.up_to; });
+    return with == returns.end() ? returns.back().step : with->step;
+  }
 };
 
 class Script {
@@ -102,6 +115,11 @@ class Script {
   std::int32_t next_step(std::int32_t position, std::uint32_t next_replay) const {
     return next_replay < replay_steps_.size() ? std::min(op_steps_[position], replay_steps_[next_replay])
                                               : op_steps_[position];
+  }
+  // When the bytes of the buffer up to `end` are expected to have been copied to the host.
+  double away_us(std::uint32_t buffer, std::uint64_t end) const {
+    const ScriptLife& of = lives_[buffer];
+    return of.away_us - (of.copied > end ? static_cast<double>(of.copied - end) * us_per_byte_ : 0);
   }
   // Where a copy of the buffer's size has to begin to have arrived, with time to spare, by the end.
   std::int32_t step_before_end(std::uint32_t buffer) const;

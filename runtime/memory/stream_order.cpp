@@ -146,6 +146,7 @@ Status StreamOrder::follow_unfinished(StreamIndex waiter, Mark mark) {
   if (*event == EventHandle::none) return Done{};
   if (const auto waited = device_.wait(at(waiter).handle, *event); !waited) return waited.error();
   following[other] = mark.ticket;
+  waits_for_own_ += at(mark.stream).own && !at(waiter).own;
   return Done{};
 }
 

@@ -115,6 +115,8 @@ class StreamOrder {
   // The host is about to wait for the device: counts it where the program's streams have nothing left to do.
   Status note_host_wait();
   std::uint64_t idle_waits() const { return idle_waits_; }
+  // How often work of the program's had to follow pooch's own.
+  std::uint64_t waits_for_own() const { return waits_for_own_; }
 
   // The program is about to destroy the stream. Its marks stay valid.
   void retire(StreamHandle stream);
@@ -150,7 +152,7 @@ class StreamOrder {
   std::map<std::pair<StreamHandle, std::uint64_t>, StreamIndex> index_;
   std::vector<EventHandle> spare_events_;
   std::vector<Mark> host_blocking_;
-  std::uint64_t idle_waits_ = 0;
+  std::uint64_t idle_waits_ = 0, waits_for_own_ = 0;
   bool refusal_reported_ = false;
 };
 

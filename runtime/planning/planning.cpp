@@ -200,18 +200,21 @@ bool Planning::keeps_short_plan(State& state, std::optional<double> instead_ms) 
 
 void Planning::retry_layout(tracker::PhaseIndex phase, State& state) {
   if (!state.settled) return;
-  const std::uint64_t shortfall = executor_.take_shortfall(phase);
-  if (shortfall == 0) return;
+  const Executor::Shortfall shortfall = executor_.take_shortfall(phase);
+  if (shortfall.bytes == 0) return;
+  if (shortfall.fits) state.fits = state.reserve;
   if (state.layouts++ == most_layouts) return give_up_layouts(state);
-  state.reserve += shortfall;
+  state.reserve += shortfall.bytes;
   state.outdated = true;
 }
 
-// The phase goes on by remapping, with a plan for all memory that there is.
+// The phase goes on with a layout that fitted and took long, if there was one; else by remapping, with a plan
+// for all memory that there is.
 void Planning::give_up_layouts(State& state) {
   state.outdated = true;
-  state.reserve = 0;
-  state.remaps = true;
+  state.remaps = !state.fits;
+  state.reserve = state.fits.value_or(0);
+  if (std::exchange(state.fits, std::nullopt)) executor_.take_any_layout();
 }
 
 Backing Planning::backing(const State& state) const {

@@ -75,9 +75,10 @@ class Planning {
     double short_ms = 0;         // what an iteration took under the plan that is to be replaced; 0: none is
     std::uint64_t short_by = 0;  // bytes that the one in its place leaves alone beyond it
     // A plan that cannot be laid out is followed by remapping while plans for less memory are tried.
-    std::uint64_t reserve = 0;  // bytes that these leave alone
-    int layouts = 0;            // that could not be made
-    bool remaps = false;        // it stays at that
+    std::uint64_t reserve = 0;          // bytes that these leave alone
+    int layouts = 0;                    // that could not be made
+    std::optional<std::uint64_t> fits;  // `reserve` of one whose layout fitted, but took too long
+    bool remaps = false;                // it stays at that
   };
 
   void act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
@@ -91,7 +92,7 @@ class Planning {
   void retry_layout(tracker::PhaseIndex phase, State& state);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, Held& held);
-  static void give_up_layouts(State& state);
+  void give_up_layouts(State& state);
   void renew(State& state, const std::string& id);
   static bool differs(const Basis& basis, const KnownPhase& known);
   void explain_disorder(std::string_view which, std::uint64_t ops);

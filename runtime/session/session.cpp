@@ -197,7 +197,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
       s.observers.profiler.timing() ? std::optional(s.observers.profiler.begin(call.stream)) : std::nullopt;
   const int status = s.launch(call, w, launch, held);
   if (s.observers.trace) s.observers.trace->end(shown);
-  const std::uint64_t moves = s.device.counters().moves();
+  const std::uint64_t moves = s.device.counters().moves() + s.memory.order.waits_for_own();
   const bool disturbed = std::exchange(s.observers.moves_at_launch, moves) != moves;  // since the op before
   if (timed) s.observers.profiler.end(*timed, call.stream, w.op, disturbed);
   // While a call blocks, or the device has no memory for it, another op may take its position.

@@ -1,14 +1,16 @@
 """What PyTorch's training scripts do around their steps: plans are followed, and nothing is unforeseen.
 
-usage: torch_steps.py BUILD_FOLDER SOURCE_ROOT PYTHON [real | steady] [ROW]...
+usage: torch_steps.py BUILD_FOLDER SOURCE_ROOT PYTHON [real | steady] [seeds=N,...] [ROW]...
 
 Each row trains a GPT or a network of convolutions at half of its need, on the software GPU, or on this machine's. It must find its iterations and follow a plan, no
 launch may touch what nobody foresees, what it prints must be what it prints without pooch, and an iteration may take 1.05 times as
 long as the plan foretells; where torch.compile makes the kernels, 1.2 times as long as in-core too. The software GPU does not know
-what Triton's kernels compute, so what such a program prints is `nan`. All rows run where none is named.
+what Triton's kernels compute, so what such a program prints is `nan`. All rows run where none is named. With seeds each row runs
+once with the noise of each, and the median counts: the clock drifts, and no two runs meet the same stretch of it.
 """
 import pathlib
 import re
+import statistics
 import sys
 import tempfile
 import unittest
@@ -19,7 +21,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support
 import missed  # noqa: E402
 
 SOURCE, PYTHON = pathlib.Path(sys.argv[2]), sys.argv[3]
-NAMED = [word for word in sys.argv[4:] if word not in ("real", "steady")]
+SEEDS = [seed for word in sys.argv[4:] if word.startswith("seeds=") for seed in word[len("seeds="):].split(",")]
+NAMED = [word for word in sys.argv[4:] if word not in ("real", "steady") and not word.startswith("seeds=")]
 GPT = ["gpt.py", "--layers", 12, "--width", 768, "--batch", 16, "--vocabulary", 8192]
 DEVICE = "real" if "real" in sys.argv[4:] else "soft:h200:timing" + (STEADY if "steady" in sys.argv[4:] else "")
 ROWS = {
@@ -41,9 +44,9 @@ LIMIT, COMPILED_LIMIT = 1.05, 1.2
 
 
 class Steps(unittest.TestCase):
-    def program(self, row, iterations, *pooch, **env):
+    def program(self, device, row, iterations, *pooch, **env):
         name, *options = ROWS[row]
-        done = run(DEVICE, [PYTHON, SOURCE / "examples/pytorch" / name, *options, "--iterations", iterations], *pooch,
+        done = run(device, [PYTHON, SOURCE / "examples/pytorch" / name, *options, "--iterations", iterations], *pooch,
                    env={"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_LOG": "info", **env}, timeout=600)
         self.assertEqual(done.status, 0, done.err)
         if done.device is not None:
@@ -52,12 +55,13 @@ class Steps(unittest.TestCase):
                 self.assertEqual(done.device["tokens"]["unknown"], {})
         return done
 
-    def row(self, row):
-        cap = self.program(row, 2).summary["need_bytes"] // 2 // MIB
-        in_core_few, in_core = (self.program(row, n, "--no-pooch") for n in (FEW, ITERATIONS))
+    def carry_out(self, device, row):
+        """Times its prediction, and times in-core."""
+        cap = self.program(device, row, 2).summary["need_bytes"] // 2 // MIB
+        in_core_few, in_core = (self.program(device, row, n, "--no-pooch") for n in (FEW, ITERATIONS))
         with tempfile.TemporaryDirectory() as cache:
             # Once settled: what more iterations take in two runs that take their plan from a third.
-            _, few, done = (self.program(row, n, "--memory", f"{cap}MiB", POOCH_CACHE=cache) for n in (FEW, FEW, ITERATIONS))
+            _, few, done = (self.program(device, row, n, "--memory", f"{cap}MiB", POOCH_CACHE=cache) for n in (FEW, FEW, ITERATIONS))
         summary = done.summary
         self.assertEqual(re.findall("(?m)^iteration.*", done.out), re.findall("(?m)^iteration.*", in_core.out))
         self.assertEqual(summary["unforeseen_kernels"], [])
@@ -74,6 +78,11 @@ class Steps(unittest.TestCase):
         print(f"{row}: {cap} MiB, in-core {in_core_ms:.1f} ms, predicted {summary['predicted_ms']:.1f}, executed {ms:.1f} ({ratio:.3f}, "
               f"{over:.3f} times in-core); {summary['planned_iterations']} of {summary['iterations']} iterations planned, "
               f"{summary['verified']} maps compared", flush=True)
+        return ratio, over
+
+    def row(self, row):
+        devices = [f"{DEVICE}:noise=2,{seed}" for seed in SEEDS] or [DEVICE]
+        ratio, over = (statistics.median(figures) for figures in zip(*(self.carry_out(device, row) for device in devices)))
         self.keeps(row, ratio, LIMIT)
         if "--compile" in ROWS[row]:
             self.keeps(row + ", over in-core", over, COMPILED_LIMIT)

@@ -56,6 +56,21 @@ TEST(Plan, WrittenAndReadAgainIsTheSame) {
       << text;
 }
 
+TEST(Plan, FetchesInPiecesAndKeepsWhatIsBrief) {
+  std::string text =
+      with(R"("210":["prefetch 17"])", R"("205":["prefetch 17 67108864"],"210":["prefetch 17"])");
+  text.replace(text.find("\"why\":\"cheap\""), 0, "\"brief\":true,");
+  const Result<Plan> plan = plan_from_json(text);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->before.at(205), (std::vector<PlanAction>{{PlanAction::Kind::prefetch, 17, 67108864}}));
+  EXPECT_EQ(plan->before.at(210), (std::vector<PlanAction>{{PlanAction::Kind::prefetch, 17}}));
+  EXPECT_TRUE(plan->maps[2].brief);
+  const Result<Plan> again = plan_from_json(to_json(*plan));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->before, plan->before);
+  EXPECT_TRUE(again->maps[2].brief);
+}
+
 TEST(Plan, NamesOtherAlgorithms) {
   const std::string one =
       R"({"op":3,"name":"conv1 conv_forward","takes":"fft","instead_of":"gemm","ms":1.5,"instead_of_ms":2,)"
@@ -131,7 +146,17 @@ TEST(Plan, SaysWhereAndWhatIsWrong) {
       {R"("prefetch 17")", R"("prefetch 4294967313")", "/before/210/0 is \"prefetch 4294967313\""},
       {R"("prefetch 17")", R"("prefetch 19")", "/before/210/0 is \"prefetch 19\": the number of a map"},
       {R"("prefetch 17")", R"("prefetch 17","prefetch 17")",
-       "/maps/1 is of class swap, but leaves 1 times and is fetched 2 times: 1 and 1"},
+       "/before/210/1 fetches a map that is back: one that is not"},
+      {R"("prefetch 17")", R"("prefetch 17 0","prefetch 17")", "/before/210/0 is \"prefetch 17 0\""},
+      {R"("prefetch 17")", R"("prefetch 17 4096")",
+       "/maps/1 is of class swap, but leaves 1 times and is not fetched whole: one eviction"},
+      {R"("prefetch 17")", R"("prefetch 17 4096","prefetch 17 4096")",
+       "/before/210/1 fetches up to byte 4096: 4097 to 134217727, or no number"},
+      {R"("prefetch 17")", R"("prefetch 17 134217728","prefetch 17")",
+       "/before/210/0 fetches up to byte 134217728: 1 to 134217727"},
+      {R"("evict 17")", R"("evict 17 4096")", "/after/44/0 is \"evict 17 4096\""},
+      {R"("by":[41,42])", R"("by":[41,42],"brief":1)", "/maps/2/brief"},
+      {R"("class":"keep")", R"("class":"keep","brief":true)", "/maps/0 is an object: a map with brief only"},
       {R"("prefetch 17")", R"("prefetch 18")", "/before/210/0 is \"prefetch 18\": a map of class swap"},
       {R"("prefetch 17")", R"("evict 17")",
        "/before/210/0 is \"evict 17\": prefetch and replay before an op"},

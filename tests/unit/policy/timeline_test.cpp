@@ -260,17 +260,38 @@ TEST(Timeline, DroppedBlockOutputsChainThroughTheirStage) {
   EXPECT_EQ(segments, 1);  // all before the first reader
 }
 
+// Brief, each is made for whoever comes before its own return: more is replayed, and less lives meanwhile.
+TEST(Timeline, BriefMapsAreMadeForEachOfTheirReaders) {
+  const Problem problem = problem_of(test::resnet50_profile(test::v100_pcie3(), 64));
+  Simulator simulator(problem, with_cap(plenty));
+  Choice choice = uniform(problem, Class::keep);
+  for (const char* name : {"conv3_2.relu.out", "conv3_3.relu.out", "conv3_4.relu.out"})
+    choice.of[named(problem, name)] = Class::recompute;
+  const std::size_t last = named(problem, "conv3_4.relu.out");
+  const auto live_with_its_reader = [&] {
+    simulator.run(choice);
+    return simulator.schedule().live[simulator.schedule().step_of[problem.maps[last].returns]];
+  };
+  const std::uint64_t lasting = live_with_its_reader();
+  choice.brief.assign(problem.maps.size(), 1);
+  EXPECT_EQ(live_with_its_reader(), lasting - 2 * problem.maps[last].bytes) << "the other two are gone again";
+  int replays = 0;
+  for (const Step& step : simulator.schedule().steps) replays += step.replay != nowhere;
+  EXPECT_EQ(replays, 9 + 6 + 3);
+}
+
 // Checks a run without using the simulator's own accounts: engines do one thing at a time, copies and their
 // readers follow each other, and at no moment more is on the device than the cap.
-void check_trace(const Problem& problem, const Choice& choice, const Trace& trace, std::uint64_t cap) {
+void check_trace(const Problem& problem, const Choice& choice, const Trace& trace, const Rules& rules) {
   std::map<Engine, double> engine_end;
-  std::vector<double> left(problem.maps.size(), -1), arrived = left, fetch_start = left, back = left;
+  std::vector<double> arrived(problem.maps.size(), -1), back = arrived;
+  std::vector<std::vector<double>> left(problem.maps.size()), fetch_start = left;  // by piece
   std::vector<double> segment_start(problem.segments.size()), segment_end = segment_start;
   for (const Span& span : trace.spans) {
     ASSERT_GE(span.start, engine_end[span.engine] - 1e-6);
     engine_end[span.engine] = span.end;
-    if (span.engine == Engine::out) left[span.map] = span.end;
-    if (span.engine == Engine::in) fetch_start[span.map] = span.start, arrived[span.map] = span.end;
+    if (span.engine == Engine::out) left[span.map].push_back(span.end);
+    if (span.engine == Engine::in) fetch_start[span.map].push_back(span.start), arrived[span.map] = span.end;
     if (span.engine == Engine::compute && span.map == nowhere) {
       segment_start[problem.segment_of[span.position]] = span.start;
       segment_end[problem.segment_of[span.position]] = span.end;
@@ -279,7 +300,8 @@ void check_trace(const Problem& problem, const Choice& choice, const Trace& trac
       const auto& mine = problem.writes[span.position];
       for (const std::uint32_t v : mine) {
         const std::int32_t map = problem.map_of[v];
-        if (map != nowhere && choice.of[map] == Class::recompute && back[map] < 0) back[map] = span.start;
+        const bool stays = map != nowhere && (!choice.is_brief(map) || map == span.map);
+        if (stays && choice.of[map] == Class::recompute && back[map] < 0) back[map] = span.start;
       }
     }
   }
@@ -298,12 +320,18 @@ void check_trace(const Problem& problem, const Choice& choice, const Trace& trac
       hold(made, ends, map.bytes);
     } else if (choice.of[m] == Class::swap) {
       const std::uint64_t moved = choice.swapped(problem, m);
-      ASSERT_GE(left[m], leaves - 1e-6) << map.name;
-      ASSERT_GE(fetch_start[m], left[m] - 1e-6) << map.name;
+      const std::size_t pieces = (moved + rules.piece_bytes - 1) / rules.piece_bytes;
+      ASSERT_EQ(left[m].size(), pieces);
+      ASSERT_EQ(fetch_start[m].size(), pieces);
       ASSERT_LE(arrived[m], returns + 1e-6) << map.name;
       hold(made, ends, map.bytes - moved);
-      hold(made, left[m], moved);
-      hold(fetch_start[m], ends, moved);
+      for (std::size_t i = 0; i < pieces; ++i) {
+        const std::uint64_t piece = std::min(rules.piece_bytes, moved - i * rules.piece_bytes);
+        ASSERT_GE(left[m][i], leaves - 1e-6) << map.name;
+        ASSERT_GE(fetch_start[m][i], left[m][i] - 1e-6) << map.name;
+        hold(made, left[m][i], piece);
+        hold(fetch_start[m][i], ends, piece);
+      }
     } else {
       ASSERT_LE(back[m], returns) << map.name;
       ASSERT_GE(back[m], leaves) << map.name;
@@ -316,18 +344,20 @@ void check_trace(const Problem& problem, const Choice& choice, const Trace& trac
     // Moments that differ by rounding only are one.
     const double now = at->first;
     for (; at != change.end() && at->first - now < 1e-6; ++at) live += at->second;
-    ASSERT_LE(live, static_cast<std::int64_t>(cap)) << "at " << now;
+    ASSERT_LE(live, static_cast<std::int64_t>(rules.cap)) << "at " << now;
   }
 }
 
 Choice random_choice(const Problem& problem, std::mt19937_64& random) {
   Choice choice = uniform(problem, Class::keep);
   choice.part.assign(problem.maps.size(), 0);
+  choice.brief.assign(problem.maps.size(), 0);
   const std::uint64_t weight = 2 + random() % 8;
   for (std::size_t m = 0; m < problem.maps.size(); ++m) {
     const std::uint64_t drawn = random() % weight;
     if (drawn == 1) choice.of[m] = Class::swap;
     if (drawn == 2 && problem.maps[m].droppable) choice.of[m] = Class::recompute;
+    choice.brief[m] = random() % 2;
     if (drawn == 1 && random() % 3 == 0)
       choice.part[m] = granularity * (1 + random() % (problem.maps[m].bytes / granularity));
   }
@@ -341,16 +371,17 @@ void check_random_choices(const Problem& problem, std::uint64_t seed, int choice
   for (int i = 0; i < choices; ++i) {
     const Choice choice = random_choice(problem, random);
     Simulator simulator(problem, with_cap(0));
+    simulator.rules().piece_bytes = granularity * (1 + random() % 64);
     const std::uint64_t least = simulator.run(choice).peak;
     simulator.rules().cap = least + random() % (least / 8 + 1);
     Trace trace;
     const Outcome outcome = simulator.run(choice, &trace);
     ASSERT_TRUE(outcome.feasible()) << "what fits with fetches as late as can be fits";
     EXPECT_GE(outcome.us, in_core + outcome.replay_us - 1e-6);
-    check_trace(problem, choice, trace, simulator.rules().cap);
+    check_trace(problem, choice, trace, std::as_const(simulator).rules());
     if (::testing::Test::HasFatalFailure()) return;
     // With every account kept from run to run, nothing is left of the run before.
-    fresh.rules().cap = simulator.rules().cap;
+    fresh.rules() = simulator.rules();
     EXPECT_EQ(fresh.run(choice).us, outcome.us);
   }
 }

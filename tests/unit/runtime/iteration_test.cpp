@@ -115,7 +115,7 @@ TEST_F(IterationOfAChain, WhatReplaysMakeIsKnownFromTheirCalls) {
 TEST_F(IterationOfAChain, WhatWaitsForItsFetchIsAwaitedByItsReaders) {
   Iteration iteration(script, 0, 0);
   make(iteration, 0), make(iteration, 1);
-  iteration.pending = {0};
+  iteration.pending = {{.map = 0}};
   const auto waits = operand(0, Effect::read), does_not = operand(1, Effect::read);
   EXPECT_TRUE(iteration.awaits_fetch({&waits, 1}));
   EXPECT_FALSE(iteration.awaits_fetch({&does_not, 1}));

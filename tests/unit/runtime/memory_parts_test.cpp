@@ -405,6 +405,19 @@ TEST(StreamOrder, AWaitIsIssuedOnceAndNotWithinOneStream) {
   EXPECT_EQ(*order.event_for(mark), EventHandle::none) << "known to be finished";
 }
 
+TEST(StreamOrder, CountsWhenTheProgramsWorkFollowsPoochs) {
+  LazyDevice device(512 * MiB);
+  StreamOrder order(device);
+  const StreamIndex copies = order.index(*device.create_stream()), a = order.index(*device.create_stream()),
+                    b = order.index(*device.create_stream());
+  order.set_own(copies);
+  ASSERT_TRUE(order.follow(b, order.launched(a)));
+  ASSERT_TRUE(order.follow(copies, order.launched(b)));
+  EXPECT_EQ(order.waits_for_own(), 0u);
+  ASSERT_TRUE(order.follow(a, order.launched(copies)));
+  EXPECT_EQ(order.waits_for_own(), 1u);
+}
+
 TEST(StreamOrder, MarksOfADestroyedStreamStayValid) {
   LazyDevice device(512 * MiB);
   StreamOrder order(device);

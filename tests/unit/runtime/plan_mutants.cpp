@@ -81,7 +81,7 @@ class Mutator {
 
  private:
   void step() {
-    switch (dice_.below(12)) {
+    switch (dice_.below(13)) {
       case 0:
         return spoil(any(plan_));
       case 1:
@@ -104,6 +104,8 @@ class Mutator {
         return shift_list();
       case 10:
         return odd_position();
+      case 11:
+        return split();
       default:
         return void(deep_ = dice_.one_in(20) ? any_path() : "");
     }
@@ -183,6 +185,14 @@ class Mutator {
       put(slot(dice_.one_in(2) ? "before" : "after"), std::move(action));
     }
   }
+  // A prefetch in two parts, at two places.
+  void split() {
+    Json* const from = list();
+    if (from == nullptr || !(*from)[0].is_string()) return;
+    const auto action = (*from)[0].get<std::string>();
+    if (action.starts_with("prefetch"))
+      put(slot("before"), fmt::format("{} {}", action, (1 + dice_.below(3)) * MiB));
+  }
   void twice() {
     if (Json* const from = list()) {
       const Json action = (*from)[dice_.below(from->size())];
@@ -206,8 +216,9 @@ class Mutator {
   void retarget() {
     if (Json* const at = list()) {
       static constexpr const char* kinds[] = {"evict", "prefetch", "drop", "replay"};
+      const std::string piece = dice_.one_in(3) ? fmt::format(" {}", dice_.below(5) * MiB) : "";
       (*at)[dice_.below(at->size())] =
-          fmt::format("{} {}", kinds[dice_.below(4)], dice_.below(dice_.one_in(9) ? 5000 : 40));
+          fmt::format("{} {}{}", kinds[dice_.below(4)], dice_.below(dice_.one_in(9) ? 5000 : 40), piece);
     }
   }
   Json* map() {
@@ -220,6 +231,7 @@ class Mutator {
     static constexpr const char* classes[] = {"keep", "swap", "recompute"};
     (*one)["class"] = classes[dice_.below(3)];
     if (dice_.one_in(2)) (*one)["buffer"] = dice_.below(40);
+    if (dice_.one_in(3)) (*one)["brief"] = dice_.one_in(2);
   }
   void change_by() {
     Json* const one = map();

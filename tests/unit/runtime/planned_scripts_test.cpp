@@ -17,7 +17,7 @@ namespace pooch {
 namespace {
 
 struct Tally {
-  int plans = 0, replaying = 0;
+  int plans = 0, replaying = 0, brief = 0, in_pieces = 0;
   std::map<std::string, int> refused;
 };
 
@@ -40,6 +40,12 @@ void plan_and_compile(const Profile& profile, const PhaseProfile& phase, const s
       ++tally.plans;
       tally.replaying += std::any_of(plan->maps.begin(), plan->maps.end(),
                                      [](const PlanMap& map) { return map.of == MapClass::recompute; });
+      tally.brief +=
+          std::any_of(plan->maps.begin(), plan->maps.end(), [](const PlanMap& map) { return map.brief; });
+      tally.in_pieces += std::any_of(plan->before.begin(), plan->before.end(), [](const auto& before) {
+        return std::any_of(before.second.begin(), before.second.end(),
+                           [](const PlanAction& action) { return action.up_to > 0; });
+      });
       const auto read = plan_from_json(to_json(*plan));
       ASSERT_TRUE(read) << what << policy << ": " << read.error().message;
       const auto script = runtime::Script::compile(*read, mine, 0);
@@ -61,6 +67,8 @@ TEST(PlannedScripts, OfMadeUpNetworksAreAllFollowed) {
   for (const auto& [why, times] : tally.refused) ADD_FAILURE() << why << " (" << times << ")";
   EXPECT_GT(tally.plans, 100);
   EXPECT_GT(tally.replaying, 20);
+  EXPECT_GT(tally.brief, 20);
+  EXPECT_GT(tally.in_pieces, 5);
 }
 
 TEST(PlannedScripts, OfWellKnownNetworksAreAllFollowed) {
@@ -172,6 +180,78 @@ TEST(PlannedScripts, WhatPassesThroughTemporaryMemoryNeedsNothingThatCameBackBef
   for (const std::uint32_t index : script->maps()[1].chain)
     positions.push_back(script->replays()[index].position);
   EXPECT_EQ(positions, (std::vector<std::int32_t>{0, 1}));
+}
+
+constexpr std::uint64_t mib = 1 << 20;
+
+Plan plan_of(const PhaseProfile& profile, const std::vector<PlanMap>& maps) {
+  Plan plan;
+  plan.phase = profile.id;
+  plan.structure = structure_of(profile);
+  plan.maps = maps;
+  return plan;
+}
+
+// Op 0 makes A of the input, op 1 makes B of A; op 3 reads B again, op 4 reads A.
+PhaseProfile two_maps() {
+  PhaseProfile profile;
+  profile.id = "9f33";
+  profile.functions = {"work"};
+  profile.buffers = {{4 * mib, true}, {4 * mib, true, 0, 5}, {4 * mib, true, 1, 5}, {4 * mib, true, 2, 5}};
+  profile.versions = {{0, 0, 4 * mib, outside, {0}, Role::input},
+                      {1, 0, 4 * mib, 0, {1, 4}, Role::feature_map},
+                      {2, 0, 4 * mib, 1, {2, 3}, Role::feature_map},
+                      {3, 0, 4 * mib, 2, {3}, Role::activation}};
+  add_ops(profile, {{{0}, {1}}, {{1}, {2}}, {{2}, {3}}, {{2, 3}, {}}, {{1}, {}}});
+  return profile;
+}
+
+TEST(PlannedScripts, ABriefMapIsBackWithTheLastReplaysThatMakeIt) {
+  const PhaseProfile profile = two_maps();
+  PlanMap a, b;
+  a.map = 0, a.buffer = 1, a.by = {0}, a.brief = true;
+  b.map = 1, b.buffer = 2, b.by = {1};
+  a.bytes = b.bytes = 4 * mib;
+  a.of = b.of = MapClass::recompute;
+  Plan plan = plan_of(profile, {a, b});
+  const PlanAction first{PlanAction::Kind::replay, 0}, second{PlanAction::Kind::replay, 1};
+  plan.before = {{3, {first, second}}, {4, {first}}};
+  plan.after = {{1, {{PlanAction::Kind::drop, 0}}}, {2, {{PlanAction::Kind::drop, 1}}}};
+  const auto script = runtime::Script::compile(plan, test::known_phase(profile), 0);
+  ASSERT_TRUE(script) << script.error().message;
+  ASSERT_EQ(script->replays().size(), 3u);
+  EXPECT_TRUE(script->replays()[0].restores.empty()) << "for B alone";
+  EXPECT_EQ(script->replays()[1].restores, (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(script->replays()[2].restores, (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(script->life(1).back, 4);
+  ASSERT_EQ(script->slots().size(), 1u);
+  EXPECT_EQ(script->slots()[0].held, (std::pair<std::int32_t, std::int32_t>{3, 3}));
+
+  plan.maps[0].brief = false;
+  const auto lasting = runtime::Script::compile(plan, test::known_phase(profile), 0);
+  ASSERT_TRUE(lasting) << lasting.error().message;
+  EXPECT_EQ(lasting->life(1).back, 3);
+}
+
+TEST(PlannedScripts, EachPieceOfAMapIsBackWithItsOwnPrefetch) {
+  PhaseProfile profile = two_maps();
+  profile.buffers[1].bytes = profile.versions[1].bytes = 16 * mib;
+  PlanMap map;
+  map.buffer = 1;
+  map.bytes = map.moved = 16 * mib;
+  map.of = MapClass::swap;
+  Plan plan = plan_of(profile, {map});
+  plan.before = {{2, {{PlanAction::Kind::prefetch, 0, 6 * mib}}}, {4, {{PlanAction::Kind::prefetch, 0}}}};
+  plan.after = {{1, {{PlanAction::Kind::evict, 0}}}};
+  const double us_per_byte = 1e-3;
+  const auto script = runtime::Script::compile(plan, test::known_phase(profile), us_per_byte);
+  ASSERT_TRUE(script) << script.error().message;
+  const runtime::ScriptLife& life = script->life(1);
+  EXPECT_EQ(life.back, 2);
+  EXPECT_EQ(life.step_back(6 * mib), 2);
+  EXPECT_EQ(life.step_back(8 * mib), 4);
+  EXPECT_EQ(life.step_back(16 * mib), 4);
+  EXPECT_DOUBLE_EQ(script->away_us(1, 16 * mib) - script->away_us(1, 6 * mib), 10 * mib * us_per_byte);
 }
 
 }  // namespace
