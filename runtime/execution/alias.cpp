@@ -52,6 +52,19 @@ std::uint64_t most_beside(const AliasPhase& phase, std::vector<std::uint64_t> al
   return std::accumulate(alive.begin(), alive.end(), static_cast<std::uint64_t>(most));
 }
 
+// The least that any layout takes.
+std::uint64_t most_at_once(const std::vector<LayoutItem>& items) {
+  std::map<std::int32_t, std::int64_t> change;
+  for (const LayoutItem& item : items)
+    for (const LayoutSpan& span : item.held) {
+      change[span.from] += static_cast<std::int64_t>(item.bytes);
+      change[span.to + 1] -= static_cast<std::int64_t>(item.bytes);
+    }
+  std::int64_t now = 0, most = 0;
+  for (const auto& [step, by] : change) most = std::max(most, now += by);
+  return static_cast<std::uint64_t>(most);
+}
+
 }  // namespace
 
 bool AliasMode::serves(const Script& script) const {
@@ -285,10 +298,11 @@ Status AliasMode::build(std::vector<AliasPhase> phases, Held& held) {
   collect();
   const std::uint64_t others = page + beside();
   const std::uint64_t room = pool_.least_limit() > others ? pool_.least_limit() - others : 0;
-  const Layout layout = lay_out(items(), room, move_us);
-  log::info("layout: {} of {} in {} frames, expected waits {:.1f} ms, {} mapped in an iteration",
-            format_bytes(layout.bytes()), format_bytes(room), layout.frames.size(), layout.wait_us / 1e3,
-            layout.moves);
+  const std::vector<LayoutItem> all = items();
+  const Layout layout = lay_out(all, room, move_us);
+  log::info("layout: {} ({} at once) of {} in {} frames, expected waits {:.1f} ms, {} mapped in an iteration",
+            format_bytes(layout.bytes()), format_bytes(most_at_once(all)), format_bytes(room),
+            layout.frames.size(), layout.wait_us / 1e3, layout.moves);
   shortfall_ = layout.bytes() > room ? layout.bytes() - room : 0;
   took_too_long_ = shortfall_ == 0 && takes_too_long(layout);
   Status done = Done{};

@@ -458,7 +458,7 @@ class ScriptCompiler {
 };
 
 std::int32_t Script::step_before_end(std::uint32_t buffer) const {
-  constexpr double spare = 2;
+  constexpr double spare = 1.3;
   const double latest =
       step_starts_.back() - spare * us_per_byte_ * static_cast<double>(lives_[buffer].bytes);
   const auto after = std::upper_bound(step_starts_.begin(), step_starts_.end() - 1, latest);
