@@ -58,7 +58,8 @@ std::string why(const Problem& problem, const Choice& choice, std::uint32_t m, c
                                          : "";
   if (choice.of[m] == Class::keep) return "fits" + other;
   if (choice.of[m] == Class::recompute)
-    return fmt::format("replayed in {:.2f} ms{}", costs.mine / 1e3, other);
+    return fmt::format("replayed in {:.2f} ms{}{}", costs.mine / 1e3,
+                       choice.is_brief(m) ? ", and in passing before" : "", other);
   const double link_ms =
       (problem.out.us(choice.swapped(problem, m)) + problem.in.us(choice.swapped(problem, m))) / 1e3;
   const std::string part = choice.swapped(problem, m) < map.bytes ? "a part; " : "";

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "policy/decide.h"
 #include "policy/parallel.h"
@@ -26,6 +27,7 @@ constexpr std::int64_t few_simulations = 2000;  // too few to mend a choice that
 constexpr unsigned most_rounds = 4;
 constexpr double near_bound = 1.06, worth_another = 0.997;
 constexpr std::size_t many_maps = 50;
+constexpr std::size_t most_tidied_steps = 20'000'000;
 // Nothing is gained by searching on within this of the bound.
 constexpr double at_bound = 1.001;
 
@@ -124,6 +126,7 @@ class Hybrid {
       const bool hardly_better = before.feasible() && best.outcome.us > worth_another * before.us;
       if (round > 0 && problem_.maps.size() > many_maps && hardly_better) break;
     }
+    be_brief_where_it_helps(best);
     best.decision.bound_us = relaxed_.bound_us;
     return best.decision;
   }
@@ -248,6 +251,17 @@ class Hybrid {
       found[lane] = search.descend(*starts[lane].choice, share_simulations_);
     });
     for (Choice& choice : found) add({std::move(choice), question_.rules});
+  }
+
+  // Flags that change nothing would only be riddles in the plan.
+  void be_brief_where_it_helps(Seed& best) {
+    Choice& choice = best.decision.choice;
+    if (choice.brief.size() * problem_.segments.size() > most_tidied_steps) return;
+    for (std::size_t m = 0; m < choice.brief.size(); ++m) {
+      if (std::exchange(choice.brief[m], 0) == 0 || choice.of[m] != Class::recompute) continue;
+      const Outcome without = simulator_.run(choice);
+      if (!without.feasible() || without.us > best.outcome.us) choice.brief[m] = 1;
+    }
   }
 
   // Each lane anneals with random numbers of its own, then descends: most of them the linear program's

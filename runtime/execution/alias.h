@@ -39,11 +39,11 @@ class AliasMode {
       : device_(device), order_(order), pool_(pool), residency_(residency), departures_(departures) {}
 
   bool built() const { return !frames_.empty(); }
-  std::uint64_t shortfall() const { return shortfall_; }  // bytes that the last build lacked
-  bool took_too_long() const {
-    return took_too_long_;
-  }                                             // its layout fitted, and was given up for a better one
-  void take_any() { wasteful_ = all_layouts; }  // layouts that fit are taken from now on, whatever they cost
+  // The last build: bytes that it lacked; whether its layout fitted, and was given up for a better one.
+  std::uint64_t shortfall() const { return shortfall_; }
+  bool took_too_long() const { return took_too_long_; }
+  // From now on layouts that fit are taken, whatever they cost.
+  void take_any() { wasteful_ = all_layouts; }
   std::size_t chunks() const { return places_.size(); }
   std::size_t frames() const { return frames_.size(); }
   bool serves(const Script& script) const;
