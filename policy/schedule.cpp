@@ -192,7 +192,8 @@ void Simulator::find_latest_starts() {
   for (std::size_t i = fetches.size(); i-- > 0;) {
     const double us = problem_.in.us(fetches[i].bytes), deadline = starts_[fetches[i].deadline];
     next = std::min(next, deadline) - us;
-    latest_starts_[i] = next - us - 0.25 * (deadline - next);
+    // Time to spare, as much as the whole map takes: a link may be slower than it was.
+    latest_starts_[i] = next - problem_.in.us(problem_.maps[fetches[i].map].bytes) - 0.25 * (deadline - next);
   }
 }
 

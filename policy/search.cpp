@@ -64,14 +64,23 @@ bool Search::change(Choice& choice, std::size_t map, Class to, double progress) 
   return true;
 }
 
+// What the map is made from is near in front of it. Where memory is short, replays must pass through all of
+// that, and each map by itself would not help.
+void Search::pass_through(Choice& choice, std::size_t map) const {
+  constexpr std::size_t near = 6;
+  for (std::size_t m = map - std::min(map, near); m < map; ++m)
+    if (choice.of[m] == Class::recompute) choice.brief[m] = 1;
+}
+
 // A run of maps that play the same role in successive blocks.
 void Search::change_group(Choice& choice, std::size_t map, Class to) {
   const auto& group = alike_.members[alike_.of[map]];
   const std::size_t first = below(group.size()), count = 1 + below(group.size() - first);
+  const std::uint8_t brief = to == Class::recompute && below(2) == 0;
   for (std::size_t i = first; i < first + count; ++i) {
     choice.of[group[i]] = to == Class::recompute && !problem_.maps[group[i]].droppable ? Class::swap : to;
     choice.part[group[i]] = 0;
-    choice.brief[group[i]] = 0;
+    choice.brief[group[i]] = brief;
   }
 }
 
@@ -94,6 +103,10 @@ bool Search::propose(Choice& choice, double progress) {
   const Class was = choice.of[map], to = static_cast<Class>(below(3));
   if (choice.of[map] == Class::recompute && below(4) == 0) {
     choice.brief[map] ^= 1;
+    return true;
+  }
+  if (to == Class::recompute && below(4) == 0 && change(choice, map, to, progress)) {
+    pass_through(choice, map);
     return true;
   }
   if (progress < 0.3 && below(8) == 0) {
@@ -159,6 +172,10 @@ Choice Search::descend(Choice best, std::int64_t simulations) {
       for (const Class to : {Class::keep, Class::swap, Class::recompute}) {
         trial = best;
         if (change(trial, m, to, 0)) attempt();
+      }
+      if (trial = best; best.of[m] == Class::swap && change(trial, m, Class::recompute, 0)) {
+        pass_through(trial, m);
+        attempt();
       }
       if (best.of[m] == Class::recompute) {
         trial = best;

@@ -55,6 +55,7 @@ class Search {
   bool propose(Choice& choice, double progress);
   bool change(Choice& choice, std::size_t map, Class to, double progress);
   std::size_t neighbour(std::size_t map);
+  void pass_through(Choice& choice, std::size_t map) const;
   void change_group(Choice& choice, std::size_t map, Class to);
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
 
