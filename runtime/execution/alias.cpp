@@ -108,7 +108,7 @@ void AliasMode::hold_buffer(std::size_t phase, std::uint32_t buffer, Range& rang
     const Chunk& chunk = range.chunks[c];
     const bool leaves = life.away > 0 && chunk.offset + chunk.bytes <= round_up(life.moved, page);
     if (leaves) {
-      const std::uint64_t end = chunk.offset + chunk.occupied;
+      const std::uint64_t end = chunk.offset + chunk.bytes;  // nothing may be there yet
       hold(range, c, phase, stay(from, script.step_of_op(life.away - 1), script.away_us(buffer, end)));
       hold(range, c, phase, stay(life.step_back(end), to));
     } else {
