@@ -253,7 +253,7 @@ class Hybrid {
     for (Choice& choice : found) add({std::move(choice), question_.rules});
   }
 
-  // Flags that change nothing would only be riddles in the plan.
+  // A flag that changes nothing is cleared: readers of the plan would look for its reason.
   void be_brief_where_it_helps(Seed& best) {
     Choice& choice = best.decision.choice;
     if (choice.brief.size() * problem_.segments.size() > most_tidied_steps) return;

@@ -240,14 +240,19 @@ TEST(Timeline, AReplayInPlaceStartsWithWhatWroteTheMemoryFirst) {
   EXPECT_EQ(replays, (std::vector<std::int32_t>{5, 6}));
 }
 
+// All others are kept.
+Choice last_blocks_of_a_stage_dropped(const Problem& problem) {
+  Choice choice = uniform(problem, Class::keep);
+  for (const char* name : {"conv3_2.relu.out", "conv3_3.relu.out", "conv3_4.relu.out"})
+    choice.of[named(problem, name)] = Class::recompute;
+  return choice;
+}
+
 // A block's output is made from the one before: dropping all of a stage makes a chain through it.
 TEST(Timeline, DroppedBlockOutputsChainThroughTheirStage) {
   const Problem problem = problem_of(test::resnet50_profile(test::v100_pcie3(), 64));
   Simulator simulator(problem, with_cap(plenty));
-  Choice choice = uniform(problem, Class::keep);
-  for (const char* name : {"conv3_2.relu.out", "conv3_3.relu.out", "conv3_4.relu.out"})
-    choice.of[named(problem, name)] = Class::recompute;
-  simulator.run(choice);
+  simulator.run(last_blocks_of_a_stage_dropped(problem));
   int replays = 0, segments = 0;
   std::int32_t last = nowhere;
   for (const Step& step : simulator.schedule().steps) {
@@ -264,9 +269,7 @@ TEST(Timeline, DroppedBlockOutputsChainThroughTheirStage) {
 TEST(Timeline, BriefMapsAreMadeForEachOfTheirReaders) {
   const Problem problem = problem_of(test::resnet50_profile(test::v100_pcie3(), 64));
   Simulator simulator(problem, with_cap(plenty));
-  Choice choice = uniform(problem, Class::keep);
-  for (const char* name : {"conv3_2.relu.out", "conv3_3.relu.out", "conv3_4.relu.out"})
-    choice.of[named(problem, name)] = Class::recompute;
+  Choice choice = last_blocks_of_a_stage_dropped(problem);
   const std::size_t last = named(problem, "conv3_4.relu.out");
   const auto live_with_its_reader = [&] {
     simulator.run(choice);
