@@ -425,10 +425,13 @@ class ScriptCompiler {
       }
     }
     life.moved = script_.maps_[map].of == MapClass::swap ? script_.maps_[map].moved : ~std::uint64_t{0} / 2;
-    if (life.returns.empty())
-      life.away = 0;  // it does not come back: nobody needs it
-    else
-      life.back = life.returns.front().position;
+    // It does not come back, since nobody needs it; or a plan that no planner made has it leave before it is
+    // there, or come back when it is gone.
+    const bool leaves =
+        !life.returns.empty() && life.from < life.away && life.returns.back().position <= life.to;
+    if (!leaves) life.returns.clear();
+    life.away = leaves ? life.away : 0;
+    life.back = leaves ? life.returns.front().position : 0;
   }
 
   static bool restores(const ScriptReplay& replay, std::uint32_t map) {

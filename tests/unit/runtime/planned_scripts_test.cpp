@@ -233,6 +233,21 @@ TEST(PlannedScripts, ABriefMapIsBackWithTheLastReplaysThatMakeIt) {
   EXPECT_EQ(lasting->life(1).back, 3);
 }
 
+TEST(PlannedScripts, AMapThatIsToLeaveBeforeItIsThereStays) {
+  const PhaseProfile profile = two_maps();
+  PlanMap map;
+  map.buffer = 3;  // op 2 makes it, op 3 reads it
+  map.bytes = map.moved = 4 * mib;
+  map.of = MapClass::swap;
+  Plan plan = plan_of(profile, {map});
+  plan.before = {{3, {{PlanAction::Kind::prefetch, 0}}}};
+  plan.after = {{0, {{PlanAction::Kind::evict, 0}}}};
+  const auto script = runtime::Script::compile(plan, test::known_phase(profile), 0);
+  ASSERT_TRUE(script) << script.error().message;
+  EXPECT_EQ(script->life(3).away, 0);
+  EXPECT_TRUE(script->life(3).returns.empty());
+}
+
 TEST(PlannedScripts, EachPieceOfAMapIsBackWithItsOwnPrefetch) {
   PhaseProfile profile = two_maps();
   profile.buffers[1].bytes = profile.versions[1].bytes = 16 * mib;
