@@ -30,6 +30,12 @@ struct Touch {
   std::uint64_t factor = 0;
 };
 
+// One step of a kernel: its results come from what it reads and from nothing else. Numbers are of touches.
+struct Stage {
+  std::uint64_t identity;  // what it does, in whatever kernel; of the scalars that matter to it too
+  std::vector<std::uint32_t> reads, writes;
+};
+
 // What one launch costs and touches. `kind` names a row of the model's rate table ("conv_fwd", "bn_bwd", …).
 struct Footprint {
   std::vector<Touch> touches;
@@ -44,6 +50,16 @@ struct Footprint {
   // when the kernel runs.
   std::shared_ptr<std::uint64_t> tells;
   std::vector<std::shared_ptr<const std::uint64_t>> hears;
+  // In order: what an earlier one wrote may be read by a later one. None: all that is written comes from all
+  // that is read.
+  std::vector<Stage> stages;
+  // A stage that is not made, but compared with what lies where it would write. Where that is not what it
+  // would make, the 4-byte word at `flag`, in page-locked memory, becomes 1.
+  struct Comparison {
+    Stage stage;
+    std::uint64_t flag;
+  };
+  std::vector<Comparison> comparisons;
 };
 
 struct KernelEntry {
@@ -70,7 +86,8 @@ struct KernelLaunch {
 // Kernels whose names begin alike and whose accesses follow one rule.
 struct KernelFamily {
   const char* prefix;  // of the demangled name, less what it returns
-  // Fills in touches and scalars, nothing else. False: this launch is not one that the rule is sure of.
+  // Fills in touches, scalars and stages, nothing else. False: this launch is not one that the rule is sure
+  // of.
   bool (*footprint)(const KernelLaunch& launch, Footprint& out);
 };
 

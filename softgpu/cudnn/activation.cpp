@@ -5,6 +5,7 @@
 
 #include "softgpu/cudnn/kernels.h"
 #include "softgpu/cudnn/map_elements.h"
+#include "softgpu/meaning.h"
 
 namespace softgpu::cudnn {
 namespace {
@@ -55,6 +56,13 @@ void ActivationForward::footprint(const Pointers<2>& p, const Args& a, Footprint
   add_touches(out, p[0], a.x, TouchKind::read);
   add_touches(out, p[1], a.y, written(a.beta));
   const double count = static_cast<double>(element_count(a.y));
+  const bool clips = a.activation.mode == CUDNN_ACTIVATION_RELU && a.alpha == 1.0F && a.beta == 0.0F &&
+                     out.touches.size() == 2 && same_layout(a.x, a.y);
+  if (clips)
+    out.stages = {{clip_identity(static_cast<std::uint64_t>(element_count(a.y)), sizeof(float),
+                                 a.activation.propagate_nan),
+                   {0},
+                   {1}}};
   out.kind = "activation_fwd";
   out.flops = count;
   out.bytes = 4 * count * (a.beta == 0.0F ? 2 : 3);

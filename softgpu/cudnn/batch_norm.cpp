@@ -2,14 +2,17 @@
 // on the number of threads.
 #include "softgpu/cudnn/batch_norm.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 
 #include "softgpu/cudnn/descriptors.h"
 #include "softgpu/cudnn/element_types.h"
 #include "softgpu/cudnn/lanes.h"
 #include "softgpu/cudnn/two_threads.h"
 #include "softgpu/hash.h"
+#include "softgpu/meaning.h"
 
 namespace softgpu::cudnn {
 namespace {
@@ -64,12 +67,31 @@ void blend(float& out, float value, float beta) {
   out = beta == 0.0F ? value : value + beta * out;
 }
 
+// fma(x - mean, slope, bias), which is what a kernel for a GPU is compiled to.
+using NormaliseRow = void(float* out, const float* x, std::int64_t count, float mean, float slope,
+                          float bias);
+[[gnu::target("fma")]] void normalise_row_fma(float* out, const float* x, std::int64_t count, float mean,
+                                              float slope, float bias) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = __builtin_fmaf(x[i] - mean, slope, bias);
+}
+void normalise_row_slow(float* out, const float* x, std::int64_t count, float mean, float slope, float bias) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = std::fma(x[i] - mean, slope, bias);
+}
+NormaliseRow* normalise_row() {
+  return __builtin_cpu_supports("fma") != 0 ? normalise_row_fma : normalise_row_slow;
+}
+
 void normalise(const View<const float>& x, const View<float>& y, const BatchNormShape& shape, std::int64_t m,
                float mean, float slope, float bias, float alpha, float beta) {
+  constexpr std::int64_t block = 256;
+  NormaliseRow* const row = normalise_row();
+  float made[block];
   for (std::int64_t n = 0; n < shape.n; ++n) {
-    const float* from = x.row(n, m);
-    blend_row(y.row(n, m), shape.s, beta,
-              [=](std::int64_t i) { return alpha * ((from[i] - mean) * slope + bias); });
+    for (std::int64_t at = 0; at < shape.s; at += block) {
+      const std::int64_t count = std::min(block, shape.s - at);
+      row(made, x.row(n, m) + at, count, mean, slope, bias);
+      blend_row(y.row(n, m) + at, count, beta, [&](std::int64_t i) { return alpha * made[i]; });
+    }
   }
 }
 
@@ -95,6 +117,34 @@ std::uint64_t parameter_bytes(const BatchNormShape& s) {
   return 4 * static_cast<std::uint64_t>(s.m);
 }
 
+// What is made from saved statistics; nothing where no other kernel means the same.
+std::optional<NormaliseMeaning> meaning_of(const BatchNormForwardTraining::Args& a) {
+  const BatchNormShape& shape = a.shape;
+  const bool half = a.type == CUDNN_DATA_HALF;
+  if ((a.type != CUDNN_DATA_FLOAT && !half) || a.alpha != 1.0F || a.beta != 0.0F || shape.m != a.x.dims[1] ||
+      !same_layout(a.x, a.y))
+    return std::nullopt;
+  const auto n = static_cast<std::uint64_t>(shape.n), m = static_cast<std::uint64_t>(shape.m),
+             s = static_cast<std::uint64_t>(shape.s);
+  if (same_layout(a.x, packed_like(a.x))) return NormaliseMeaning{n * m, s, m, true, half, own_formula};
+  // Channels innermost, all else in its order.
+  if (a.x.strides[1] != 1 || merged_stride(a.x, 2) != shape.m || a.x.strides[0] != shape.m * shape.s)
+    return std::nullopt;
+  return NormaliseMeaning{n * s, m, m, false, half, own_formula};
+}
+
+// The statistics come from x, and y from x and the statistics.
+void add_stages(const Pointers<8>& p, const BatchNormForwardTraining::Args& a, Footprint& out) {
+  const auto meaning = meaning_of(a);
+  // One touch each: x, scale, bias, y, the two that are saved, running ones.
+  if (!meaning || p[6] == 0 || out.touches.size() != (p[4] == 0 ? 6 : 8)) return;
+  enum : std::uint32_t { x, scale, bias, y, mean, inverse, running_mean, running_variance };
+  const Hash statistics = Hash().add("statistics").add(*out.scalars);
+  out.stages = {{statistics.value(), {x}, {mean, inverse}},
+                {meaning->identity(), {x, scale, bias, mean, inverse}, {y}}};
+  if (p[4] != 0) out.stages[0].writes.insert(out.stages[0].writes.end(), {running_mean, running_variance});
+}
+
 }  // namespace
 
 void BatchNormForwardTraining::footprint(const Pointers<8>& p, const Args& a, Footprint& out) {
@@ -114,6 +164,7 @@ void BatchNormForwardTraining::footprint(const Pointers<8>& p, const Args& a, Fo
   others.factor = 0;
   detail::clear_padding(others);
   out.scalars = Hash().add_bytes(&others, sizeof others).value();
+  add_stages(p, a, out);
   out.kind = "bn_fwd";
   out.flops = 7 * count_of(a.shape);
   out.bytes = static_cast<double>(element_bytes(a.type)) * count_of(a.shape) * (a.beta == 0.0F ? 3 : 4);
@@ -130,14 +181,14 @@ void BatchNormForwardTraining::run(const Pointers<8>& p, const Args& a) {
   in_two(a.shape.m, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t m = begin; m < end; ++m) {
       const Moments batch = moments(x, a.shape, m);
-      const double inverse = 1.0 / std::sqrt(batch.variance + a.epsilon);
-      normalise(x, y, a.shape, m, static_cast<float>(batch.mean), static_cast<float>(scale[m] * inverse),
-                bias[m], a.alpha, a.beta);
+      const auto inverse = static_cast<float>(1.0 / std::sqrt(batch.variance + a.epsilon));
+      normalise(x, y, a.shape, m, static_cast<float>(batch.mean), scale[m] * inverse, bias[m], a.alpha,
+                a.beta);
       if (p[4]) running_average(device_memory(p[4])[m], batch.mean, a.factor);
       const double unbiased = batch.variance * (count > 1 ? count / (count - 1) : 1.0);
       if (p[5]) running_average(device_memory(p[5])[m], unbiased, a.factor);
       if (p[6]) device_memory(p[6])[m] = static_cast<float>(batch.mean);
-      if (p[7]) device_memory(p[7])[m] = static_cast<float>(inverse);
+      if (p[7]) device_memory(p[7])[m] = inverse;
     }
   });
 }

@@ -111,6 +111,8 @@ Content content_of(Machine& m, const Kernel& kernel, const Parameters& parameter
   content.identity = identity.value();
   content.tells = std::move(footprint.tells);
   content.hears = std::move(footprint.hears);
+  content.stages = std::move(footprint.stages);
+  content.comparisons = std::move(footprint.comparisons);
   return content;
 }
 

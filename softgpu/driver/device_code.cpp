@@ -76,6 +76,7 @@ bool touch_by_family(Kernel& kernel, const void* const* params, const unsigned (
   for (const Touch& touch : known.touches) out.bytes += ways(touch.kind) * static_cast<double>(touch.bytes);
   out.touches = std::move(known.touches);
   out.scalars = known.scalars;
+  out.stages = std::move(known.stages);
   return true;
 }
 

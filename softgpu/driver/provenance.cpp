@@ -110,8 +110,44 @@ void Provenance::apply(const Work& work) {
   }
 }
 
+// The stage and all that it reads.
+std::uint64_t Provenance::operation_of(const Work& work, const Stage& stage) {
+  Hash operation(stage.identity);
+  for (const std::uint32_t touch : stage.reads) operation.add(content(work.touches[touch]));
+  return operation.value();
+}
+
+void Provenance::run_stage(const Work& work, const Stage& stage) {
+  const std::uint64_t operation = operation_of(work, stage);
+  std::vector<Token> tokens;
+  for (const std::uint32_t index : stage.writes) {
+    const Touch& touch = work.touches[index];
+    Hash result(operation);
+    result.add(tokens.size()).add(touch.bytes);
+    if (touch.kind == TouchKind::update) result.add(touch.factor).add(content(touch));
+    tokens.push_back(token_of(result));
+  }
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const Touch& touch = work.touches[stage.writes[i]];
+    write(touch.address, touch.bytes, {tokens[i], 0});
+  }
+}
+
+void Provenance::compare(const Work& work, const Footprint::Comparison& comparison) {
+  const Touch& there = work.touches[comparison.stage.writes[0]];
+  Hash result(operation_of(work, comparison.stage));
+  OriginHash wanted;
+  wanted.add(there.bytes, {token_of(result.add(0).add(there.bytes)), 0});
+  if (content(there) == wanted.value()) return;
+  constexpr std::uint32_t differs = 1;
+  std::memcpy(reinterpret_cast<void*>(comparison.flag), &differs, sizeof differs);
+}
+
 void Provenance::kernel(const Work& work) {
   ++operations_;
+  for (const auto& comparison : work.content.comparisons) compare(work, comparison);
+  for (const Stage& stage : work.content.stages) run_stage(work, stage);
+  if (!work.content.stages.empty() || !work.content.comparisons.empty()) return;
   Hash operation(work.content.identity);
   for (const Touch& touch : work.touches) {
     if (touch.bytes > 0 && goes_into_all(touch.kind)) operation.add(content(touch));

@@ -64,6 +64,9 @@ class Provenance {
   };
 
   void kernel(const Work& work);
+  void run_stage(const Work& work, const Stage& stage);
+  void compare(const Work& work, const Footprint::Comparison& comparison);
+  std::uint64_t operation_of(const Work& work, const Stage& stage);
   void copy(const Work& work);
   template <class Visit>
   void pieces(const Object* object, std::uint64_t address, std::uint64_t bytes, Visit visit);

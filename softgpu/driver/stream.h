@@ -56,6 +56,8 @@ struct Content {
   std::optional<Origin> staged;  // of a copy whose source was read at the call
   std::shared_ptr<std::uint64_t> tells;
   std::vector<std::shared_ptr<const std::uint64_t>> hears;
+  std::vector<Stage> stages;
+  std::vector<Footprint::Comparison> comparisons;
 };
 
 struct Work {

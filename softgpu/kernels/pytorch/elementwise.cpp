@@ -4,6 +4,7 @@
 #include <array>
 
 #include "softgpu/kernels/pytorch/rule.h"
+#include "softgpu/meaning.h"
 
 namespace softgpu::pytorch {
 namespace {
@@ -126,6 +127,16 @@ std::optional<Functor> functor_of(std::string_view text) {
   return std::nullopt;
 }
 
+// native/cuda/TensorCompare.cu: what relu comes to. The only limit is the lower one (the number 0), and is 0.
+void add_clip(Footprint& out, std::string_view functor, const Functor& facts, const void* at,
+              std::uint64_t elements) {
+  constexpr std::uint8_t zeros[12] = {};
+  if (!functor.starts_with("at::native::(anonymous namespace)::launch_clamp_scalar(") ||
+      std::memcmp(at, zeros, sizeof zeros) != 0)
+    return;
+  out.stages = {{clip_identity(elements, facts.operands[0], /*keeps_nan=*/true), {1}, {0}}};
+}
+
 void hash_functor(Hash& hash, const Functor& functor, const void* at) {
   hash.add_bytes(static_cast<const char*>(at) + functor.scalars, functor.scalar_bytes);
 }
@@ -175,6 +186,7 @@ bool vectorized_elementwise(const KernelLaunch& launch, Footprint& out) {
   Hash hash(elements);
   hash_functor(hash, *functor, launch.params[1]);
   out.scalars = hash.value();
+  add_clip(out, arguments[1], *functor, launch.params[1], elements);
   return true;
 }
 
