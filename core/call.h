@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -12,6 +13,7 @@
 #include "core/op_kind.h"
 #include "core/replay.h"
 #include "core/shape.h"
+#include "core/substitute.h"
 
 namespace pooch {
 
@@ -46,6 +48,9 @@ struct Call {
   bool own = false;         // pooch's, of which the program knows nothing: who makes it says what failed
   std::uint32_t site = 0;   // where in the program: an id of interpose/callsites.h; 0: not known
   TriedAlgorithm tried{};   // of a convolution whose algorithms the program has tried
+  Clip clip = Clip::none;   // it does that and nothing else
+  // By what other means its result can be made again; to be asked during the call only. Null: by none.
+  const FunctionRef<std::optional<Substitute>()>* substitute = nullptr;
 };
 
 }  // namespace pooch

@@ -108,6 +108,11 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
     if (!verify) return at("POOCH_VERIFY", verify.error());
     config.verify = static_cast<Verify>(*verify);
   }
+  if (const char* text = get("POOCH_SUBSTITUTES"); text != nullptr && *text != '\0') {
+    const auto wanted = choose(text, switch_names);
+    if (!wanted) return at("POOCH_SUBSTITUTES", wanted.error());
+    config.substitutes = *wanted == 1;
+  }
   if (const char* text = get("POOCH_CHECK"); text != nullptr && *text != '\0') {
     const auto wanted = choose(text, switch_names);
     if (!wanted) return at("POOCH_CHECK", wanted.error());

@@ -68,6 +68,7 @@ struct Config {
   BackingUse backing = BackingUse::automatic;  // POOCH_BACKING
   bool wait_for_plans = false;                 // POOCH_WAIT_FOR_PLANS
   Verify verify = Verify::sample;              // POOCH_VERIFY
+  bool substitutes = true;                     // POOCH_SUBSTITUTES
   bool check_copies = false;                   // POOCH_CHECK
   LandingUse landing = LandingUse::automatic;  // POOCH_LANDING
   std::string trace_file;                      // POOCH_TRACE, empty: no timeline is written

@@ -14,6 +14,7 @@
 
 #include "core/ids.h"
 #include "core/result.h"
+#include "core/substitute.h"
 
 namespace pooch {
 
@@ -86,6 +87,14 @@ class Device {
   // Asynchronous: the Digest (core/digest.h) of device memory, its two words to `result`, which is 8-byte
   // aligned device memory. Error not_supported: the device cannot run what computes it.
   virtual Status digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) = 0;
+
+  // Asynchronous: y of a batch norm from statistics that are there, in one pass (core/substitute.h). Error:
+  // not_supported, as above.
+  virtual Status normalise(const NormaliseCall& call, StreamHandle stream) = 0;
+  // Asynchronous: y is compared with what each formula makes of the same. Where that differs, `differs`, in
+  // page-locked memory, has 1 in the formula's place afterwards; it had 0. Error: not_supported.
+  virtual Status compare(const NormaliseCall& call, std::uint32_t (*differs)[formulas],
+                         StreamHandle stream) = 0;
 };
 
 }  // namespace pooch

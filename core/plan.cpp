@@ -53,7 +53,8 @@ OrderedJson write_actions(const Plan::Actions& actions) {
     OrderedJson& out = json[std::to_string(position)] = OrderedJson::array();
     for (const PlanAction& action : list)
       out.push_back(fmt::format("{} {}", name(action.kind), action.subject) +
-                    (action.up_to > 0 ? fmt::format(" {}", action.up_to) : ""));
+                    (action.up_to > 0 ? fmt::format(" {}", action.up_to) : "") +
+                    (action.formula ? fmt::format(" {}", name(*action.formula)) : ""));
   }
   return json;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "core/substitute.h"
 
 namespace pooch {
 
@@ -61,6 +62,8 @@ struct PlanAction {
   std::uint32_t subject = 0;  // a map's number; replay: the position of the op
   // prefetch: bytes from the map's start that are on their way then; 0: all that was swapped.
   std::uint64_t up_to = 0;
+  // replay: by other means than the call (core/substitute.h).
+  std::optional<Formula> formula = {};
 
   friend bool operator==(const PlanAction&, const PlanAction&) = default;
 };

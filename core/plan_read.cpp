@@ -56,7 +56,7 @@ std::string_view first_word(std::string_view text, std::string_view& rest) {
   return text.substr(0, space);
 }
 
-// "evict 17", "prefetch 17 134217728"
+// "evict 17", "prefetch 17 134217728", "replay 17 one_fma"
 void action(In& in, PlanAction& out) {
   std::string_view rest;
   const std::string_view kind = first_word(in.word(), rest), subject = first_word(rest, rest);
@@ -65,9 +65,11 @@ void action(In& in, PlanAction& out) {
     if (name(out.kind) != kind || !parse_whole(subject, out.subject)) continue;
     if (rest.empty()) return;
     if (out.kind == PlanAction::Kind::prefetch && parse_whole(rest, out.up_to) && out.up_to > 0) return;
+    if (out.kind == PlanAction::Kind::replay && (out.formula = parse_formula(rest))) return;
   }
   in.refuse(
-      "evict, prefetch, drop or replay and a number, as in \"evict 17\"; to prefetch a part, and its bytes");
+      "evict, prefetch, drop or replay and a number, as in \"evict 17\"; to prefetch a part, and its bytes; "
+      "to replay by a formula, and its name");
 }
 
 // By position: {"44":["evict 17"],…}

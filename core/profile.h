@@ -15,6 +15,7 @@
 #include "core/effect.h"
 #include "core/result.h"
 #include "core/shape.h"
+#include "core/substitute.h"
 
 namespace pooch {
 
@@ -46,6 +47,18 @@ struct ProfileVersion {
   Role role = Role::activation;
 };
 
+// How the op can be made again by other means (core/substitute.h): what that reads and makes, indices into
+// versions. What it makes may be what a later op made of the op's result in its place.
+struct ProfileSubstitute {
+  std::vector<std::uint32_t> reads, makes;
+  std::int32_t through = outside;  // position of that later op; outside: there is none
+  Clip clip = Clip::none;          // what that one does
+  std::optional<Formula> formula;  // that makes the same bits; none: not known
+  double us = 0;                   // that it takes
+
+  friend bool operator==(const ProfileSubstitute&, const ProfileSubstitute&) = default;
+};
+
 struct ProfileOp {
   std::uint64_t key = 0;       // see "op key" in docs/architecture.md
   std::uint32_t function = 0;  // index into PhaseProfile::functions
@@ -66,6 +79,7 @@ struct ProfileOp {
   // What it ran with, of the algorithms that the program had tried for it.
   std::uint32_t trials = 0;     // index + 1 into Profile::trials; 0: none
   std::uint32_t algorithm = 0;  // index + 1 into that one's algorithms; 0: another
+  std::optional<ProfileSubstitute> substitute;
 };
 
 // A copy between host and device that the program made itself.

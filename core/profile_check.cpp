@@ -63,6 +63,7 @@ class PhaseCheck {
   void reads(std::size_t p);
   void writes(std::size_t p);
   void scratch(std::size_t p);
+  void substitute(std::size_t p);
   void copies();
   void memory();
   void maps();
@@ -146,6 +147,7 @@ void PhaseCheck::ops() {
     reads(p);
     writes(p);
     scratch(p);
+    substitute(p);
   }
   for (std::size_t v = 0; v < phase_.versions.size() && wrong_.empty(); ++v) {
     const ProfileVersion& version = phase_.versions[v];
@@ -207,6 +209,30 @@ void PhaseCheck::scratch(std::size_t p) {
       return fail(an_index("a buffer", phase_.buffers.size()), b, "ops/{}/scratch/{}", p, i);
     if (!alive(b, static_cast<std::int32_t>(p)))
       return fail(fmt::format("a buffer that is allocated at {}", p), b, "ops/{}/scratch/{}", p, i);
+  }
+}
+
+// What it makes comes from the op itself, or from the one through which it goes.
+void PhaseCheck::substitute(std::size_t p) {
+  const auto& substitute = phase_.ops[p].substitute;
+  if (!substitute) return;
+  const auto position = static_cast<std::int32_t>(p);
+  if (substitute->through != outside &&
+      (!is_position(substitute->through) || substitute->through <= position))
+    return fail(fmt::format("a position behind {}, below {}", p, positions_), substitute->through,
+                "ops/{}/substitute/through", p);
+  if ((substitute->through == outside) != (substitute->clip == Clip::none))
+    return fail("a position with a clip, and none without", substitute->through, "ops/{}/substitute/through",
+                p);
+  for (std::size_t i = 0; i < substitute->reads.size(); ++i)
+    if (substitute->reads[i] >= phase_.versions.size())
+      return fail(an_index("a version", phase_.versions.size()), substitute->reads[i],
+                  "ops/{}/substitute/reads/{}", p, i);
+  const std::int32_t maker = substitute->through == outside ? position : substitute->through;
+  for (std::size_t i = 0; i < substitute->makes.size(); ++i) {
+    const std::uint32_t v = substitute->makes[i];
+    if (v >= phase_.versions.size() || phase_.versions[v].producer != maker)
+      return fail(fmt::format("a version with producer {}", maker), v, "ops/{}/substitute/makes/{}", p, i);
   }
 }
 

@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <charconv>
 #include <limits>
@@ -186,6 +186,26 @@ constexpr JsonField<Line<ProfileVersion>> version_fields[] = {
     {"readers", false, [](In& in, Line<ProfileVersion>& v) { positions(in, v.value.readers); }},
 };
 
+void formula(In& in, std::optional<Formula>& out) {
+  out = parse_formula(in.word());
+  if (!out) in.refuse(fmt::format("one of {}", fmt::join(formula_names, ", ")));
+}
+
+void clip(In& in, Clip& out) {
+  const auto found = std::find(clip_names.begin(), clip_names.end(), in.word());
+  if (found == clip_names.end()) return in.refuse(fmt::format("one of {}", fmt::join(clip_names, ", ")));
+  out = static_cast<Clip>(found - clip_names.begin());
+}
+
+constexpr JsonField<ProfileSubstitute> substitute_fields[] = {
+    {"reads", false, [](In& in, ProfileSubstitute& s) { indices(in, s.reads); }},
+    {"makes", true, [](In& in, ProfileSubstitute& s) { indices(in, s.makes); }},
+    {"through", false, [](In& in, ProfileSubstitute& s) { position(in, s.through); }},
+    {"clip", false, [](In& in, ProfileSubstitute& s) { clip(in, s.clip); }},
+    {"formula", false, [](In& in, ProfileSubstitute& s) { formula(in, s.formula); }},
+    {"us", false, [](In& in, ProfileSubstitute& s) { time(in, s.us); }},
+};
+
 constexpr JsonField<Line<ProfileOp>> op_fields[] = {
     {"id", true, id},
     {"key", true, [](In& in, Line<ProfileOp>& op) { hexadecimal(in, op.value.key); }},
@@ -208,6 +228,8 @@ constexpr JsonField<Line<ProfileOp>> op_fields[] = {
      [](In& in, Line<ProfileOp>& op) { in.whole(op.value.trials, most_index - 1), ++op.value.trials; }},
     {"algorithm", false,
      [](In& in, Line<ProfileOp>& op) { in.whole(op.value.algorithm, most_index - 1), ++op.value.algorithm; }},
+    {"substitute", false,
+     [](In& in, Line<ProfileOp>& op) { in.object(op.value.substitute.emplace(), substitute_fields); }},
 };
 
 constexpr JsonField<ProfileCopy> copy_fields[] = {

@@ -94,6 +94,7 @@ class Line {
     put_list(out_, values, values.size());
   }
   void shape_if_any(std::string_view name, const Shape& shape);
+  void substitute(const ProfileSubstitute& substitute);
   void window_if_any(const Window& window);
   // A list of what `put_element(element)` writes.
   template <class T, class Put>
@@ -131,6 +132,17 @@ void Line::shape_if_any(std::string_view name, const Shape& shape) {
   Line inner(out_);
   inner.array("sizes", shape.sizes, shape.rank);
   inner.number("element_bytes", shape.element_bytes);
+}
+
+void Line::substitute(const ProfileSubstitute& substitute) {
+  key("substitute");
+  Line inner(out_);
+  inner.list_if_any("reads", substitute.reads);
+  inner.list_if_any("makes", substitute.makes);
+  inner.number_unless(outside, "through", substitute.through);
+  if (substitute.clip != Clip::none) inner.text("clip", name(substitute.clip));
+  if (substitute.formula) inner.text("formula", name(*substitute.formula));
+  inner.number_unless(0., "us", substitute.us);
 }
 
 void Line::window_if_any(const Window& window) {
@@ -187,6 +199,7 @@ void put_line(Text& out, const ProfileOp& op, std::size_t id) {
   if (op.site != 0) line.number("site", op.site - 1);
   if (op.trials != 0) line.number("trials", op.trials - 1);
   if (op.algorithm != 0) line.number("algorithm", op.algorithm - 1);
+  if (op.substitute) line.substitute(*op.substitute);
 }
 
 std::string_view end_of_copy(bool to_device) {

@@ -28,6 +28,7 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("planned_iterations", s.planned_iterations);
   visit("plans_left", s.plans_left);
   visit("replays", s.replays);
+  visit("substitutes", s.substitutes);
   visit("aliased_iterations", s.aliased_iterations);
   visit("moved_frames", s.moved_frames);
   visit("replans", s.replans);

@@ -33,6 +33,7 @@ struct Summary {
   std::uint64_t planned_iterations = 0;  // of those, that followed a plan from their first op to their last
   std::uint64_t plans_left = 0;          // times that an op came which the plan did not expect
   std::uint64_t replays = 0;             // calls made again
+  std::uint64_t substitutes = 0;         // of them, by other means (core/substitute.h)
   std::uint64_t aliased_iterations = 0;  // of planned_iterations, in alias mode from first op to last
   std::uint64_t moved_frames = 0;        // memory mapped for maps that have other memory at other times
   std::uint64_t replans = 0;             // plans made again because times had changed

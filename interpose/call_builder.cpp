@@ -77,6 +77,8 @@ void CallBuilder::add_everything() {
   if (window_.rank > 0) call.window = &window_;
   if (filter_.rank > 0) call.filter = &filter_;
   if (keep_ && !trial_) call.keep = &*keep_;
+  if (substitute_ && !trial_) call.substitute = &*substitute_;
+  call.clip = clip_;
   call.unforeseen = unforeseen_;
   if (session_.wants_call_sites()) call.site = call_site();
   call.tried = tried_;

@@ -67,6 +67,10 @@ class CallBuilder {
   Window& window() { return window_; }
   // How to keep a deep copy of the call; `make` must last until submit has returned.
   void keep(FunctionRef<std::unique_ptr<Replay>()> make) { keep_ = make; }
+  // Beyond that it does nothing.
+  void clip(Clip clip) { clip_ = clip; }
+  // By what other means its result can be made again; as for keep.
+  void substitute(FunctionRef<std::optional<Substitute>()> find) { substitute_ = find; }
   OpKind kind() const { return kind_; }
   runtime::Session& session() const { return session_; }
   const char* function() const { return function_; }
@@ -120,7 +124,9 @@ class CallBuilder {
   Window window_;
   Shape filter_;
   TriedAlgorithm tried_;
+  Clip clip_ = Clip::none;
   std::optional<FunctionRef<std::unique_ptr<Replay>()>> keep_;
+  std::optional<FunctionRef<std::optional<Substitute>()>> substitute_;
   // Nearly every call has few operands: no heap allocation for those, and nothing done to the unused ones.
   union {
     std::array<Access, 16> fixed_;

@@ -17,6 +17,7 @@
 
 #include "core/per_thread.h"
 #include "interpose/again.h"
+#include "interpose/batch_norm.h"
 #include "interpose/call_builder.h"
 #include "interpose/driver_api.h"
 #include "interpose/driver_operands.h"
@@ -184,6 +185,7 @@ template <class RealCall>
   CallBuilder call(scope, *session, launch.function,
                    facts.kind_of_launch(known.found->foreseen(), known.found->sizes()), launch.stream);
   call.mode(facts.mode());
+  if (known.found->foreseen()) call.clip(clip_of(facts.mode(), known.found->params()));
   for (const std::uint64_t part : {facts.identity(), known.found->sizes(), launch.attributes})
     call.trait(part);
   for (int i = 0; i < 3; ++i) call.trait(launch.shape.grid[i]), call.trait(launch.shape.block[i]);

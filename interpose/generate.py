@@ -130,7 +130,7 @@ def vendor_headers(arguments):
 
 INCLUDES = {  # beside those that all wrappers have
     "cuda": ['"interpose/replay_driver.h"'],
-    "cudnn": ['"interpose/replay_cudnn.h"', '"interpose/trials.h"'],
+    "cudnn": ['"interpose/batch_norm.h"', '"interpose/replay_cudnn.h"', '"interpose/trials.h"'],
     "cublas": ['"interpose/replay_cublas.h"'],
     "cublaslt": ["<cublasLt.h>", '"interpose/cublaslt_facts.h"', '"interpose/replay_cublaslt.h"'],
     "nccl": ['"interpose/collectives.h"', '"interpose/nccl_facts.h"'],
@@ -166,7 +166,7 @@ def check_row(row, function, kinds):
         raise SpecError(f"{row.name}: no parameter '{stream}' (its stream)")
     if row.blocks:
         check_expression(row, function, row.blocks, ("true", "scalars_on_device"))
-    for expression in (*row.carries, *row.convolution):
+    for expression in (*row.carries, *row.convolution, *filter(None, [row.clip]), *row.batch_norm):
         check_expression(row, function, expression, ("i",) if row.carries_each else ())
     for scalar, extent in row.host:
         if not function.parameter(scalar):
@@ -340,6 +340,14 @@ def wrapper_lines(row, functions, library):
         yield "  " + library.before
     for line in recipes.keep_lines(row, functions, factor_descriptor(function)):
         yield "  " + line
+    if row.clip:
+        yield f"  call.clip(clip_of(scope, {row.clip}));"
+    if row.batch_norm:
+        yield "  const auto again = [&]() -> std::optional<Substitute> {"
+        members = ", ".join(row.batch_norm)
+        yield f"    return batch_norm_again(scope, call.accesses(), {{{members}}});"
+        yield "  };"
+        yield "  call.substitute(again);"
     submit = library.submit or f"call.submit({library.out_of_memory}, launch)"
     if row.convolution and "trial" in row.hazard:
         yield f"  const {function.result} status = {submit};"

@@ -14,6 +14,7 @@
 
 #include "core/digest.h"
 #include "core/log.h"
+#include "interpose/batch_norm_ptx.h"
 #include "interpose/capture.h"
 #include "interpose/digest_ptx.h"
 #include "interpose/driver_api.h"
@@ -176,13 +177,17 @@ struct HostMemory {
   std::uint64_t most = ~std::uint64_t{0}, taken = 0;
   std::map<const void*, std::uint64_t> blocks;
 
+  // What pooch needs besides the arena is a trifle, and does not count: else the last piece would not fit.
+  static constexpr std::uint64_t trifle = 64 << 10;
+
   Status has_room_for(std::uint64_t bytes) const {
-    if (bytes <= most - std::min(most, taken)) return Done{};
+    if (bytes <= trifle || bytes <= most - std::min(most, taken)) return Done{};
     return Error{ErrorCode::out_of_memory, "the process's devices have taken the host budget"};
   }
   std::byte* took(void* memory, std::uint64_t bytes) {
-    taken += bytes;
-    blocks.emplace(memory, bytes);
+    const std::uint64_t counted = bytes <= trifle ? 0 : bytes;
+    taken += counted;
+    blocks.emplace(memory, counted);
     return static_cast<std::byte*>(memory);
   }
   void gave(const void* memory) {
@@ -486,29 +491,62 @@ Status RealDevice::copy_in(Address to, const std::byte* from, std::uint64_t byte
 }
 
 // The driver compiles the text for the device at hand.
-Status RealDevice::load_kernels() {
+Result<void*> RealDevice::load_kernel(OwnKernel& kernel, const char* ptx, const char* name) {
   const std::lock_guard lock(kernels_mutex_);
-  if (digest_kernel_ != nullptr) return Done{};
+  if (kernel.function != nullptr) return kernel.function;
   CUmodule module = nullptr;
   CUfunction function = nullptr;
-  Status loaded = POOCH_CALL(cuModuleLoadData, &module, digest_ptx);
-  if (loaded) loaded = POOCH_CALL(cuModuleGetFunction, &function, module, "memory_digest");
+  Status loaded = POOCH_CALL(cuModuleLoadData, &module, ptx);
+  if (loaded) loaded = POOCH_CALL(cuModuleGetFunction, &function, module, name);
   if (!loaded) return Error{ErrorCode::not_supported, loaded.error().message, loaded.error().vendor_status};
-  digest_kernel_ = function;
-  return Done{};
+  return kernel.function = function;
 }
 
+namespace {
+
+// Enough warps to keep the memory of the largest devices busy.
+constexpr std::uint64_t block = 256, most_blocks = 1024;
+
+}  // namespace
+
 Status RealDevice::digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) {
-  // Enough warps to keep the memory of the largest devices busy.
-  constexpr std::uint64_t block = 256, most_blocks = 1024;
-  if (Status loaded = load_kernels(); !loaded) return loaded;
+  const auto kernel = load_kernel(digest_, digest_ptx, "memory_digest");
+  if (!kernel) return kernel.error();
   constexpr std::size_t words = sizeof(Digest) / sizeof(std::uint32_t);
   if (Status zeroed = POOCH_CALL(cuMemsetD32Async, raw(result), 0, words, vendor(stream)); !zeroed)
     return zeroed;
   CUdeviceptr source = raw(from), target = raw(result);
   void* parameters[] = {&source, &bytes, &target};
   const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(bytes / 8 / block, 1, most_blocks));
-  return POOCH_CALL(cuLaunchKernel, static_cast<CUfunction>(digest_kernel_), grid, 1, 1, block, 1, 1, 0,
+  return POOCH_CALL(cuLaunchKernel, static_cast<CUfunction>(*kernel), grid, 1, 1, block, 1, 1, 0,
+                    vendor(stream), parameters, nullptr);
+}
+
+Status RealDevice::normalise(const NormaliseCall& call, StreamHandle stream) {
+  return run_batch_norm(call, nullptr, stream);
+}
+
+Status RealDevice::compare(const NormaliseCall& call, std::uint32_t (*differs)[formulas],
+                           StreamHandle stream) {
+  return run_batch_norm(call, differs, stream);
+}
+
+// A warp for each row, several rows one after the other.
+Status RealDevice::run_batch_norm(const NormaliseCall& call, std::uint32_t (*differs)[formulas],
+                                  StreamHandle stream) {
+  const auto kernel = load_kernel(batch_norm_, batch_norm_ptx, "batch_norm");
+  if (!kernel) return kernel.error();
+  NormaliseCall c = call;
+  auto how = static_cast<unsigned>(c.formula) << 4;
+  how |= (c.how.channel_of_row ? 1U : 0U) | (c.how.half ? 2U : 0U);
+  how |= (c.clip != Clip::none ? 4U : 0U) | (c.clip == Clip::drops_nan ? 8U : 0U);
+  // Page-locked memory has one address on the host and on the device.
+  auto flags = reinterpret_cast<CUdeviceptr>(differs);
+  void* parameters[] = {&c.at.x,     &c.at.y,    &c.at.scale,     &c.at.bias, &c.at.mean, &c.at.inverse,
+                        &c.how.rows, &c.how.row, &c.how.channels, &how,       &flags};
+  constexpr std::uint64_t warp = 32, rows = block / warp;  // of a block
+  const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(c.how.rows / rows, 1, 16 * most_blocks));
+  return POOCH_CALL(cuLaunchKernel, static_cast<CUfunction>(*kernel), grid, 1, 1, block, 1, 1, 0,
                     vendor(stream), parameters, nullptr);
 }
 

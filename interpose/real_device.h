@@ -57,11 +57,17 @@ class RealDevice final : public Device {
   Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override;
   Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) override;
   Status digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) override;
+  Status normalise(const NormaliseCall& call, StreamHandle stream) override;
+  Status compare(const NormaliseCall& call, std::uint32_t (*differs)[formulas], StreamHandle stream) override;
 
  private:
   RealDevice(std::unique_ptr<DriverTable> driver, int ordinal);
   Status check(int status, const char* function) const;
-  Status load_kernels();
+  struct OwnKernel {
+    void* function = nullptr;  // a CUfunction, of the context that was current at its first use
+  };
+  Result<void*> load_kernel(OwnKernel& kernel, const char* ptx, const char* name);
+  Status run_batch_norm(const NormaliseCall& call, std::uint32_t (*differs)[formulas], StreamHandle stream);
 
   std::unique_ptr<DriverTable> driver_;
   int ordinal_;
@@ -70,7 +76,7 @@ class RealDevice final : public Device {
   std::unique_ptr<Peers> peers_;
   int host_numa_id_;  // where handles of host memory are made; -1: nowhere
   std::mutex kernels_mutex_;
-  void* digest_kernel_ = nullptr;  // a CUfunction, of the context that was current at its first use
+  OwnKernel digest_, batch_norm_;
 };
 
 }  // namespace pooch::interpose

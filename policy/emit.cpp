@@ -83,8 +83,11 @@ void write_actions(const Problem& problem, const Choice& choice, const Schedule&
       if (!joins) before.push_back({PlanAction::Kind::prefetch, fetch.map});
       before.back().up_to = there < choice.swapped(problem, fetch.map) ? there : 0;
     }
-    if (step.replay != nowhere)
+    if (step.replay != nowhere) {
       before.push_back({PlanAction::Kind::replay, static_cast<std::uint32_t>(step.replay)});
+      const auto by = problem.substitutes.find(step.replay);
+      if (by != problem.substitutes.end()) before.back().formula = by->second;
+    }
     if (before.empty()) plan.before.erase(problem.segments[step.segment].first);
   }
   for (std::int32_t s = 0; s <= problem.last_segment(); ++s) {

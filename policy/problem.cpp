@@ -83,6 +83,8 @@ class Reader {
     std::uint32_t buffer;
   };
   void collect_uses();
+  bool saves_time(std::int32_t position, const ProfileSubstitute& by) const;
+  void substitute(std::int32_t position, const ProfileSubstitute& by);
   void find_maps();
   void consider(std::uint32_t buffer);
   void name_maps();
@@ -102,6 +104,7 @@ class Reader {
   const Profile& profile_;
   const PhaseProfile& phase_;
   Problem problem_;
+  std::vector<std::int32_t> made_by_;            // by version: whose substitute makes it, or nowhere
   std::vector<double> starts_;                   // by position
   std::vector<std::uint64_t> base_, fresh_;      // by position; of it, what is used for the first time there
   std::vector<std::vector<std::int32_t>> uses_;  // by buffer: positions, ascending
@@ -109,13 +112,28 @@ class Reader {
   std::vector<std::int32_t> valid_until_, reproducible_;
 };
 
+bool Reader::saves_time(std::int32_t position, const ProfileSubstitute& by) const {
+  const double through_us = by.through == outside ? 0 : phase_.ops[by.through].us;
+  return by.us < phase_.ops[position].us + through_us;
+}
+
+// Its replays go another way.
+void Reader::substitute(std::int32_t position, const ProfileSubstitute& by) {
+  problem_.op_us[position] = by.us;
+  problem_.substitutes.emplace(position, *by.formula);
+  for (const std::uint32_t v : by.makes) made_by_[v] = position;
+}
+
 void Reader::collect_uses() {
+  made_by_.assign(phase_.versions.size(), nowhere);
   uses_.resize(phase_.buffers.size());
   versions_of_.resize(phase_.buffers.size());
   starts_.push_back(0);
   for (std::int32_t p = 0; p < ops(); ++p) {
     const ProfileOp& op = phase_.ops[p];
     problem_.op_us.push_back(op.us);
+    if (op.substitute && op.substitute->formula && saves_time(p, *op.substitute))
+      substitute(p, *op.substitute);
     starts_.push_back(starts_.back() + op.us + op.gap_us);
     const auto use = [&](std::uint32_t buffer) {
       auto& list = uses_[buffer];
@@ -129,7 +147,7 @@ void Reader::collect_uses() {
   for (std::uint32_t v = 0; v < phase_.versions.size(); ++v) {
     const ProfileVersion& version = phase_.versions[v];
     versions_of_[version.buffer].push_back(v);
-    problem_.producer_of.push_back(version.producer);
+    problem_.producer_of.push_back(made_by_[v] == nowhere ? version.producer : made_by_[v]);
     problem_.buffer_of.push_back(version.buffer);
     problem_.bytes_of.push_back(rounded(version.bytes));
   }
@@ -164,9 +182,9 @@ void Reader::consider(std::uint32_t buffer) {
     if (version.producer > map.leaves || version.readers.empty() || version.readers.back() < map.returns)
       continue;
     map.content.push_back(v);
-    if (version.producer != outside && (map.producers.empty() || map.producers.back() != version.producer)) {
-      map.producers.push_back(version.producer);
-    }
+    const std::int32_t producer = problem_.producer_of[v];
+    if (producer != outside && (map.producers.empty() || map.producers.back() != producer))
+      map.producers.push_back(producer);
     movable |= version.role == Role::feature_map || version.role == Role::input;
     if (version.role == Role::parameter || version.role == Role::gradient) return;
   }
@@ -318,11 +336,12 @@ void Reader::find_sources() {
   problem_.writes.resize(ops());
   for (std::uint32_t v = 0; v < phase_.versions.size(); ++v) valid_until_.push_back(valid_until(v));
   for (std::int32_t p = 0; p < ops(); ++p) {
-    for (const std::uint32_t v : phase_.ops[p].reads) {
-      if (is_running_statistic(p, v)) continue;
+    const bool substituted = problem_.substitutes.contains(p);
+    for (const std::uint32_t v : substituted ? phase_.ops[p].substitute->reads : phase_.ops[p].reads) {
+      if (!substituted && is_running_statistic(p, v)) continue;
       problem_.sources[p].push_back({v, problem_.map_of[v], valid_until_[v], problem_.bytes_of[v]});
     }
-    problem_.writes[p] = phase_.ops[p].writes;
+    problem_.writes[p] = substituted ? phase_.ops[p].substitute->makes : phase_.ops[p].writes;
   }
   reproducible_.assign(phase_.versions.size(), nowhere);
   for (std::int32_t p = 0; p < ops(); ++p) {
@@ -342,7 +361,7 @@ double Reader::own_replay_us(const MovableMap& map) const {
     }
   }
   double us = 0;
-  for (const std::int32_t p : ops) us += phase_.ops[p].us;
+  for (const std::int32_t p : ops) us += problem_.op_us[p];
   return us;
 }
 

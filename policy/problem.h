@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,13 +78,14 @@ struct Problem {
   std::vector<std::vector<std::uint32_t>> by_leave;  // by segment: maps whose last use before the pause it is
   std::vector<std::int32_t> segment_of;              // by position
   std::vector<std::vector<Source>> sources;          // by position: what the op reads
-  std::vector<double> op_us;                         // by position
-  std::vector<std::int32_t> producer_of;             // by version
+  std::vector<double> op_us;                         // by position: of its replay
+  std::vector<std::int32_t> producer_of;             // by version: whose replay makes it
   std::vector<std::int32_t> map_of;                  // by version: whose content it is, or nowhere
   std::vector<std::uint32_t> buffer_of;              // by version
   std::vector<std::int32_t> map_of_buffer;           // by buffer, or nowhere
   std::vector<std::uint64_t> bytes_of;               // by version
-  std::vector<std::vector<std::uint32_t>> writes;    // by position: versions
+  std::vector<std::vector<std::uint32_t>> writes;    // by position: versions that its replay makes
+  std::map<std::int32_t, Formula> substitutes;       // by position: what its replay is made by
   LinkFit out, in;
   double compute_us = 0;
   std::int32_t turn = 0;  // first segment of backward

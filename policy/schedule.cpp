@@ -90,7 +90,8 @@ void Simulator::place_chain(const Choice& choice, std::int32_t segment, std::uin
       }
       // Made in this chain for this chain: in place of a map that comes back, or in memory of its own.
       const std::int32_t producer = problem_.producer_of[source.version];
-      if (producer < 0 || op_seen_[producer] != chain_) continue;
+      // What it saved itself lies where it was.
+      if (producer < 0 || op_seen_[producer] != chain_ || producer == chain_ops_[i]) continue;
       const std::int32_t home = problem_.map_of_buffer[problem_.buffer_of[source.version]];
       if (home != nowhere && map_seen_[home] == chain_) {
         returned_at_[home] = std::min(returned_at_[home], step_of_op(producer));

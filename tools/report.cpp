@@ -41,8 +41,9 @@ std::string summary_text(const Summary& s) {
                         *s.actual_ms, *s.predicted_ms, format_bytes(s.planned_peak_bytes.value_or(0)),
                         format_bytes(s.predicted_peak_bytes.value_or(0)));
   if (s.verified > 0)
-    text += fmt::format("pooch: {} replays, {} maps compared, {} mismatches\n", s.replays, s.verified,
-                        s.mismatches);
+    text += fmt::format("pooch: {} replays{}, {} maps compared, {} mismatches\n", s.replays,
+                        s.substitutes > 0 ? fmt::format(" ({} by a shorter way)", s.substitutes) : "",
+                        s.verified, s.mismatches);
   if (!s.unforeseen_kernels.empty()) {
     const UnforeseenKernel& one = s.unforeseen_kernels.front();
     text += fmt::format("pooch: {} launches may have touched any memory, {} of them of {}{}\n",

@@ -39,7 +39,13 @@ struct Source {
   Producer producer;
 };
 
-// What a call says of itself, for people.
+// Of a call that has a substitute (core/substitute.h): the numbers of its operands.
+struct SubstituteOperands {
+  bool known = false;
+  BatchNormOperands<std::uint8_t> at{};
+};
+
+// What a call says of itself.
 struct Description {
   std::string_view function;
   OpKind kind = OpKind::bare_launch;
@@ -47,8 +53,10 @@ struct Description {
   Shape shape{};  // of its result
   Shape filter{};
   Window window{};
-  std::uint32_t site = 0;  // the call's
-  TriedAlgorithm tried{};  // the call's
+  std::uint32_t site = 0;           // the call's
+  TriedAlgorithm tried{};           // the call's
+  Clip clip = Clip::none;           // the call's
+  SubstituteOperands substitute{};  // as far as somebody asked the call
 };
 
 struct LoggedOp {

@@ -21,6 +21,7 @@ class Describer {
     for (StepIndex step = start_; step < end_; ++step) add_step(step);
     for (const LoggedCopy& copy : log_.copies())
       if (copy.before >= start_ && copy.before < end_) add_copy(copy);
+    for (StepIndex step = start_; step < end_; ++step) add_substitute(step);
     assign_roles(phase_, inputs_);
     if (operands != nullptr) *operands = operand_buffers();
     return std::move(phase_);
@@ -114,6 +115,50 @@ class Describer {
         add_scratch(op, operand);
     }
     phase_.ops.push_back(std::move(op));
+  }
+
+  // Those of the versions that have a part of the operand.
+  void add_parts(const std::vector<std::uint32_t>& versions, const Operand& operand,
+                 std::vector<std::uint32_t>& parts) {
+    const std::uint32_t home = buffer(operand.allocation, operand.managed);
+    for (const std::uint32_t v : versions) {
+      const ProfileVersion& one = phase_.versions[v];
+      if (one.buffer == home && one.offset < operand.offset + operand.bytes &&
+          operand.offset < one.offset + one.bytes)
+        parts.push_back(v);
+    }
+  }
+
+  void add_substitute(StepIndex step) {
+    const SubstituteOperands& of = log_.at(step).description.substitute;
+    if (!of.known) return;
+    const auto operands = log_.operands(step);
+    ProfileOp& op = phase_.ops[step - start_];
+    ProfileSubstitute made;
+    for (const std::uint8_t o : {of.at.x, of.at.scale, of.at.bias})
+      add_parts(op.reads, operands[o], made.reads);
+    for (const std::uint8_t o : {of.at.mean, of.at.inverse}) add_parts(op.writes, operands[o], made.reads);
+    add_parts(op.writes, operands[of.at.y], made.makes);
+    constexpr std::size_t least = 5;  // each of them
+    if (made.makes.size() != 1 || made.reads.size() < least) return;
+    go_through(made);
+    op.substitute = std::move(made);
+  }
+
+  // Where the result is clipped in its place before anybody else reads it, that is what is made.
+  void go_through(ProfileSubstitute& made) const {
+    const ProfileVersion& result = phase_.versions[made.makes.front()];
+    if (result.readers.size() != 1) return;
+    const std::int32_t reader = result.readers.front();
+    const Clip clip = log_.at(start_ + static_cast<StepIndex>(reader)).description.clip;
+    const ProfileOp& next = phase_.ops[reader];
+    if (clip == Clip::none || next.reads.size() != 1 || next.writes.size() != 1) return;
+    const ProfileVersion& clipped = phase_.versions[next.writes.front()];
+    if (clipped.buffer != result.buffer || clipped.offset != result.offset || clipped.bytes != result.bytes)
+      return;
+    made.makes = next.writes;
+    made.through = reader;
+    made.clip = clip;
   }
 
   OperandBuffers operand_buffers() const {

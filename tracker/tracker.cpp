@@ -73,7 +73,7 @@ void Tracker::resolve(const Call& call, Op& op) {
   op.stream = ordinal(call.stream);
   Description& said = op.description;  // part by part, which is faster than a copy of the whole
   said.function = call.function, said.kind = call.kind, said.mode = call.mode, said.site = call.site;
-  said.tried = call.tried;
+  said.tried = call.tried, said.clip = call.clip, said.substitute.known = false;
   said.shape = {}, said.filter = {}, said.window = {};
   op.local_key =
       mix(mix(mix(hash(call.function), static_cast<std::uint64_t>(call.kind)), call.traits), op.stream);

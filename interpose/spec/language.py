@@ -106,6 +106,8 @@ class Row:
     replay_as: str = ""  # the function that a replay calls: the same in a stream
     kept: tuple = ()  # of (parameter, expression of a kept argument: interpose/replay_call.h)
     convolution: tuple = ()  # its descriptors of x, w, the convolution and y, where it runs or tries algorithms
+    clip: str = ""  # arguments of clip_of (batch_norm.h): what it may come to
+    batch_norm: tuple = ()  # the members of a BatchNormCall (batch_norm.h) that it is
     carries: tuple = ()  # arguments of note_carried (call_builder.h): what the call may copy from host memory
     carries_each: str = ""  # repeated for i in [0, carries_each)
 
@@ -199,19 +201,21 @@ class Spec:
         carries=(),
         carries_each="",
         convolution="",
+        clip="",
+        batch_norm=(),
         **operands,
     ):
         """One or several functions (`names`, separated by blanks) with the same parameters by name.
 
         `operands`: parameter=effect(...). `also`: operands whose address is an expression. `host`: names of scalars, or
         a dictionary of their extents where the parameter's type does not tell. `hazard`: keys of HAZARDS. `no_replay`,
-        `replay_as`, `kept`, `carries`, `carries_each`, `convolution`: see Row; what a recipe keeps follows from the parameters' types where `kept` has no word.
+        `replay_as`, `kept`, `carries`, `carries_each`, `convolution`, `clip`, `batch_norm`: see Row; what a recipe keeps follows from the parameters' types where `kept` has no word.
         """
         listed = tuple(operands.items()) + tuple((None, operand) for operand in also)
         scalars = tuple(host.items()) if isinstance(host, dict) else tuple((name, "") for name in host)
         for name in names.split():
             recipe = (no_replay, replay_as, tuple((kept or {}).items()), tuple(convolution.split()))
-            recipe += (tuple(carries), carries_each)
+            recipe += (clip, tuple(batch_norm), tuple(carries), carries_each)
             self._add(Row(name, kind, stream, listed, scalars, blocks, tuple(hazard.split()), *recipe))
 
     def hook(self, names, *, where):

@@ -310,6 +310,7 @@ Status Executor::after(std::int32_t position, const tracker::Op& op) {
       iteration_->start + static_cast<std::uint64_t>(position) + 1 != parts_.tracker.steps())
     return Done{};
   iteration_->bind(position, op.operands, parts_.tracker.allocations());
+  iteration_->went_through(position, op.description.clip);
   tally_.peak = std::max(tally_.peak, parts_.pool.in_use());
   Status outcome = Done{};
   for (const ScriptAction& action : iteration_->script.after(position)) {

@@ -46,6 +46,7 @@ struct ExecutorCounts {
   std::uint64_t moves = 0;  // frames that were mapped for chunks which have others at other times
   std::uint64_t left = 0;   // plans left at an op that they did not expect
   std::uint64_t replays = 0;
+  std::uint64_t substitutes = 0;       // of them, made by other means than the call
   std::uint64_t aliased = 0;           // times that alias mode was begun
   std::uint64_t unplanned = 0;         // times that Demand was asked for memory while a plan was followed
   std::uint64_t moved_prefetches = 0;  // that start earlier than planned, because they were waited for
@@ -99,6 +100,10 @@ class Executor {
   // Demand has been asked for memory in several iterations in a row that followed the phase's plan: what such
   // an iteration takes, in milliseconds. Once per plan; else empty.
   std::optional<double> take_shortage(tracker::PhaseIndex phase);
+
+  // Positions of ops that the phase's plan made again by substitutes, for maps that came out other than they
+  // were. Since the last time.
+  std::set<std::int32_t> take_disproved(tracker::PhaseIndex phase);
 
   // Whether a layout is of any use, as far as is known.
   bool may_alias() const;
@@ -194,6 +199,9 @@ class Executor {
   bool is_spared(const ReplayPlace& place);
   Result<Range*> memory_for(const ReplayPlace& place);
   Status replay(std::uint32_t index, StreamHandle stream, Held& held);
+  void find_addresses(const Iteration::Kept& kept);
+  static void use_as_substitute(const Iteration::Kept& kept, std::vector<tracker::Operand>& operands);
+  Status run_substitute(const ScriptReplay& step, const Substitute& by, StreamHandle stream);
   Result<Range*> slot_memory(std::uint32_t slot);
   Status end_slots(const ScriptReplay& replay);
   Status end_stand_ins(Iteration& of);
@@ -218,6 +226,7 @@ class Executor {
   void give_up();
   void refuse(std::uint32_t map);
   bool refused(std::uint32_t map);
+  bool blame_substitutes(const Adopted& adopted, std::uint32_t map);
   bool leaves_alone(const ScriptReplay& step);
   bool makes_early_of_refused(std::uint32_t index);
   void fetch_refused(const ScriptReplay& step);
@@ -225,8 +234,9 @@ class Executor {
   // What is known of plans, by phase.
   struct Book {
     std::map<tracker::PhaseIndex, Adopted> scripts;
-    std::vector<std::unique_ptr<const Script>> replaced;             // an iteration may still be of one
-    std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused;  // buffers that are not to be dropped
+    std::vector<std::unique_ptr<const Script>> replaced;              // an iteration may still be of one
+    std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused;   // buffers that are not to be dropped
+    std::map<tracker::PhaseIndex, std::set<std::int32_t>> disproved;  // ops whose substitutes may be wrong
   };
   struct Tally {
     ExecutorCounts counts;

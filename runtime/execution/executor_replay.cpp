@@ -90,6 +90,38 @@ Status Executor::end_stand_ins(Iteration& of) {
   return Done{};
 }
 
+// By access of the call.
+void Executor::find_addresses(const Iteration::Kept& kept) {
+  scratch_.addresses.clear();
+  for (std::size_t a = 0; a < kept.accesses.size(); ++a) {
+    const std::uint32_t o = kept.operand_of[a];
+    scratch_.addresses.push_back(o < scratch_.moved.size() ? scratch_.moved[o].base + scratch_.moved[o].offset
+                                                           : kept.accesses[a]);
+  }
+}
+
+// It reads the statistics, where the call wrote them, and touches nothing but what it reads and y.
+void Executor::use_as_substitute(const Iteration::Kept& kept, std::vector<tracker::Operand>& operands) {
+  const auto& at = kept.substitute->operands;
+  for (std::uint32_t o = 0; o < operands.size(); ++o) {
+    const auto is = [&](std::uint32_t access) { return kept.operand_of[access] == o; };
+    const bool reads = is(at.x) || is(at.scale) || is(at.bias) || is(at.mean) || is(at.inverse);
+    if (reads) operands[o].effect = Effect::read;
+    if (!reads && !is(at.y)) operands[o].managed = false;
+  }
+}
+
+Status Executor::run_substitute(const ScriptReplay& step, const Substitute& by, StreamHandle stream) {
+  const auto at = [&](std::uint32_t access) { return scratch_.addresses[access]; };
+  const auto& o = by.operands;
+  ++tally_.counts.substitutes;
+  return parts_.device.normalise({by.how,
+                                  {at(o.x), at(o.y), at(o.scale), at(o.bias), at(o.mean), at(o.inverse)},
+                                  *step.formula,
+                                  step.clip},
+                                 stream);
+}
+
 Status Executor::replay(std::uint32_t index, StreamHandle stream, Held& held) {
   const std::shared_ptr<Iteration> mine = iteration_;
   const ScriptReplay& step = mine->script.replays()[index];
@@ -115,6 +147,7 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, Held& held) {
     scratch_.moved[o].managed = true;
     scratch_.moved[o].backing = *range;
   }
+  if (step.formula) use_as_substitute(kept, scratch_.moved);
   if (mine->awaits_fetch(scratch_.moved))
     if (const auto fetched = fetch_pending(scratch_.moved, held); !fetched) return fetched;
   if (const auto admitted = admit(mine->script.step_of_replay(index), scratch_.moved, held); !admitted)
@@ -128,17 +161,13 @@ Status Executor::replay(std::uint32_t index, StreamHandle stream, Held& held) {
   for (const ChunkUse& use : scratch_.uses)
     if (const auto followed = parts_.order.follow(in, use.chunk->before); !followed) return followed;
   note_needed(scratch_.moved, stream);
-  scratch_.addresses.clear();
-  for (std::size_t a = 0; a < kept.accesses.size(); ++a) {
-    const std::uint32_t o = kept.operand_of[a];
-    scratch_.addresses.push_back(o < scratch_.moved.size() ? scratch_.moved[o].base + scratch_.moved[o].offset
-                                                           : kept.accesses[a]);
-  }
+  find_addresses(kept);
   const nvtx::Range range(nvtx::Category::replay, kept.function);
   const auto shown = trace_ == nullptr
                          ? Trace::none
                          : trace_->begin({TraceTrack::replays, kept.function, stream, step.position});
-  const auto run = kept.replay->run(scratch_.addresses, stream);
+  const auto run = step.formula ? run_substitute(step, *kept.substitute, stream)
+                                : kept.replay->run(scratch_.addresses, stream);
   if (trace_ != nullptr) trace_->end(shown);
   // Where it failed, a part of it may be under way all the same.
   const Mark mark = parts_.order.launched(in);

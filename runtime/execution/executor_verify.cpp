@@ -1,5 +1,7 @@
 // What is dropped is proven: when the executor asks Verification what, and what follows from its answers.
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "core/effect.h"
 #include "runtime/execution/executor.h"
@@ -25,7 +27,7 @@ bool same_replays(const Script& a, const ScriptMap& of_a, const Script& b, const
   return std::equal(of_a.chain.begin(), of_a.chain.end(), of_b.chain.begin(), of_b.chain.end(),
                     [&](std::uint32_t x, std::uint32_t y) {
                       const ScriptReplay &p = a.replays()[x], &q = b.replays()[y];
-                      return p.position == q.position &&
+                      return p.position == q.position && p.formula == q.formula &&
                              std::equal(
                                  p.operands.begin(), p.operands.end(), q.operands.begin(), q.operands.end(),
                                  [](const ReplayPlace& m, const ReplayPlace& n) { return m.kind == n.kind; });
@@ -84,6 +86,21 @@ void Executor::give_up() {
   stop_following();
 }
 
+// Those that the map was made again by, if any; then the calls themselves may still make it. False: there
+// were some.
+bool Executor::blame_substitutes(const Adopted& adopted, std::uint32_t map) {
+  std::set<std::int32_t> used;
+  for (const std::uint32_t index : adopted.script->maps()[map].chain)
+    if (const ScriptReplay& step = adopted.script->replays()[index]; step.formula) used.insert(step.position);
+  for (const auto& [phase, other] : book_.scripts)
+    if (&other == &adopted) book_.disproved[phase].insert(used.begin(), used.end());
+  return used.empty();
+}
+
+std::set<std::int32_t> Executor::take_disproved(tracker::PhaseIndex phase) {
+  return std::exchange(book_.disproved[phase], {});
+}
+
 // The map is not dropped any more, so what makes it again must not run any more: it would write the wrong
 // content over the right one. What else comes from the same calls alone goes the same way.
 void Executor::refuse(std::uint32_t map) {
@@ -91,8 +108,9 @@ void Executor::refuse(std::uint32_t map) {
   if (adopted == nullptr) return;
   if (adopted->trust.refused[map]) return;
   adopted->trust.refused[map] = true;
+  const bool by_the_calls = blame_substitutes(*adopted, map);
   for (const auto& [phase, other] : book_.scripts)
-    if (&other == adopted) book_.refused[phase].insert(iteration_->script.maps()[map].buffer);
+    if (&other == adopted && by_the_calls) book_.refused[phase].insert(iteration_->script.maps()[map].buffer);
   for (const std::uint32_t index : iteration_->script.maps()[map].chain) {
     const ScriptReplay& step = iteration_->script.replays()[index];
     if (std::find(step.restores.begin(), step.restores.end(), map) == step.restores.end()) continue;

@@ -40,12 +40,19 @@ void Iteration::keep(std::int32_t at, const Call& call, const tracker::Op& op,
     const auto found = std::find_if(op.operands.begin(), op.operands.end(), same);
     one.operand_of.push_back(static_cast<std::uint32_t>(found - op.operands.begin()));
   }
+  if (call.substitute != nullptr) one.substitute = (*call.substitute)();
   kept.insert_or_assign(at, std::move(one));
+}
+
+void Iteration::went_through(std::int32_t at, Clip clip) {
+  const Script::Through wanted = script.through(at);
+  if (wanted.of != outside && wanted.clip != clip) kept.erase(wanted.of);
 }
 
 const Iteration::Kept* Iteration::kept_for(const ScriptReplay& replay) const {
   const auto found = kept.find(replay.position);
-  return found == kept.end() ? nullptr : &found->second;
+  if (found == kept.end() || (replay.formula && !found->second.substitute)) return nullptr;
+  return &found->second;
 }
 
 bool Iteration::touches_dropped(std::span<const tracker::Operand> operands) const {

@@ -13,6 +13,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,10 @@ struct Iteration {
     std::vector<std::uint32_t> operand_of;  // by access: index of the operand, or none
     StreamHandle stream{};
     std::string_view function;
+    std::optional<Substitute> substitute;  // if some replay of it is made by that
+
+    // The number of the operand that is this access of the call.
+    std::uint32_t operand(std::uint32_t access) const { return operand_of[access]; }
   };
 
   // It began with the step `start`; `now` is the step that comes next. `script` outlives it.
@@ -51,6 +56,8 @@ struct Iteration {
   void bind(std::int32_t position, std::span<const tracker::Operand> operands,
             const tracker::Allocations& live);
   void keep(std::int32_t at, const Call& call, const tracker::Op& op, std::unique_ptr<Replay> replay);
+  // The op at `position` has done this to its operand. Replays that count on something else are not made.
+  void went_through(std::int32_t position, Clip clip);
   // The kept call of a replay; nullptr: none was kept.
   const Kept* kept_for(const ScriptReplay& replay) const;
   // A map of this allocation is no more. `forget(map)` is called for each.

@@ -33,6 +33,7 @@ class ScriptCompiler {
     if (const auto checked = check(); !checked) return checked.error();
     take_maps();
     script_.keeps_.assign(phase_.ops.size(), false);
+    script_.through_.assign(phase_.ops.size(), {});
     // In the order of execution: what a replay finds depends on those before it.
     for (std::int32_t p = 0; p < ops(); ++p) {
       position_ = p;
@@ -95,8 +96,9 @@ class ScriptCompiler {
   std::int32_t last_made(const PlanMap& map) const {
     const auto makes_all = [&](const auto& before) {
       return std::all_of(map.by.begin(), map.by.end(), [&](std::int32_t op) {
-        const PlanAction replay{PlanAction::Kind::replay, static_cast<std::uint32_t>(op)};
-        return std::find(before.second.begin(), before.second.end(), replay) != before.second.end();
+        return std::any_of(before.second.begin(), before.second.end(), [op](const PlanAction& action) {
+          return action.kind == PlanAction::Kind::replay && action.subject == static_cast<std::uint32_t>(op);
+        });
       });
     };
     const auto last = std::find_if(plan_.before.rbegin(), plan_.before.rend(), makes_all);
@@ -115,7 +117,9 @@ class ScriptCompiler {
       std::uint32_t subject = 0;
       if (action.kind == PlanAction::Kind::replay) {
         subject = static_cast<std::uint32_t>(script_.replays_.size());
-        if (const auto added = add_replay(static_cast<std::int32_t>(action.subject), p); !added) return added;
+        if (const auto added = add_replay(static_cast<std::int32_t>(action.subject), p, action.formula);
+            !added)
+          return added;
       } else {
         subject = index_of_.at(action.subject);
       }
@@ -138,21 +142,24 @@ class ScriptCompiler {
 
   // --- replays
 
-  Status add_replay(std::int32_t q, std::int32_t p) {
+  Status add_replay(std::int32_t q, std::int32_t p, std::optional<Formula> formula) {
     if (q < 0 || q >= p) return wrong(fmt::format("replays op {} before op {}", q, p));
     ScriptReplay replay;
     replay.position = q;
     script_.keeps_[q] = true;
     const ProfileOp& op = phase_.ops[q];
+    const ProfileSubstitute* const by = formula ? substitute_of(q, *formula, replay) : nullptr;
     // First what it reads: an op that works in place finds its input where its output will be.
     Places places;
-    for (const std::uint32_t v : op.reads)
+    for (const std::uint32_t v : by != nullptr ? by->reads : op.reads)
       if (const auto read = add_read(q, p, v, places); !read) return read.error();
-    for (const std::uint32_t v : op.writes)
+    for (const std::uint32_t v : by != nullptr ? by->makes : op.writes)
       if (const auto written = add_write(q, p, v, places, replay); !written) return written.error();
     for (const std::uint32_t buffer : known_.operands[q]) {
-      replay.operands.push_back(place(q, p, buffer, places));
-      if (buffer == tracker::no_buffer || replay.operands.back().kind != ReplayPlace::Kind::original)
+      replay.operands.push_back(by == nullptr || places.contains(buffer) ? place(q, p, buffer, places)
+                                                                         : ReplayPlace{});
+      if (buffer == tracker::no_buffer || replay.operands.back().kind != ReplayPlace::Kind::original ||
+          (by != nullptr && !places.contains(buffer)))
         continue;
       if (returning_.contains(map_of_buffer_[buffer])) replay.operands.back().map = map_of_buffer_[buffer];
       const std::int32_t freed = phase_.buffers[buffer].until;
@@ -162,6 +169,17 @@ class ScriptCompiler {
     for (const std::uint32_t map : replay.restores) content_.replayed(script_.maps_[map].buffer, q);
     script_.replays_.push_back(std::move(replay));
     return Done{};
+  }
+
+  // nullptr: this phase does not know what that needs, and the call is made.
+  const ProfileSubstitute* substitute_of(std::int32_t q, Formula formula, ScriptReplay& replay) {
+    const auto& by = phase_.ops[q].substitute;
+    if (!by) return nullptr;
+    replay.formula = formula;
+    replay.clip = by->clip;
+    replay.through = by->through;
+    if (by->through != outside) script_.through_[by->through] = {q, by->clip};
+    return &*by;
   }
 
   // Made again for the chain at hand, and where all versions of its buffer are that the op reads.
@@ -330,8 +348,7 @@ class ScriptCompiler {
     for (std::int32_t p = 0; p < ops(); ++p) {
       for (const ScriptAction& action : script_.before(p))
         if (action.kind == PlanAction::Kind::replay)
-          script_.replay_steps_[action.subject] =
-              add_step(phase_.ops[script_.replays_[action.subject].position].us);
+          script_.replay_steps_[action.subject] = add_step(us_of(script_.replays_[action.subject]));
       script_.starts_.back() = now_us;
       script_.op_steps_.push_back(add_step(phase_.ops[p].us + phase_.ops[p].gap_us));
       script_.starts_.push_back(now_us);
@@ -339,6 +356,11 @@ class ScriptCompiler {
     script_.step_starts_.push_back(now_us);
     for (const auto& [slot, uses] : uses_of_slot_)
       script_.slots_[slot].steps = {script_.replay_steps_[uses.first], script_.replay_steps_[uses.second]};
+  }
+
+  double us_of(const ScriptReplay& replay) const {
+    const ProfileOp& op = phase_.ops[replay.position];
+    return replay.formula && op.substitute->us > 0 ? op.substitute->us : op.us;
   }
 
   // One copy after the other.

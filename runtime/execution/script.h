@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -64,6 +65,10 @@ struct ScriptReplay {
   std::vector<std::uint32_t> restores;  // indices of maps that it writes into
   std::vector<std::uint32_t> serves;    // indices of all maps that need it, ascending
   std::vector<std::uint32_t> ends;      // slots that nobody reads after it
+  // By other means than the call: from what the call left behind, core/substitute.h.
+  std::optional<Formula> formula;
+  Clip clip = Clip::none;          // with what a later op made of y in its place,
+  std::int32_t through = outside;  // the op at this position
 };
 
 struct ScriptAction {
@@ -139,6 +144,13 @@ class Script {
   std::span<const Touch> first_touch(std::int32_t position) const { return first_touch_[position]; }
   // Whether the op at this position will be replayed.
   bool keeps(std::int32_t position) const { return keeps_[position]; }
+  // What the op at this position must do to its operand, for the replays that go through it; outside: of
+  // none.
+  struct Through {
+    std::int32_t of = outside;  // position of the op that is replayed
+    Clip clip = Clip::none;
+  };
+  Through through(std::int32_t position) const { return through_[position]; }
 
  private:
   friend class ScriptCompiler;
@@ -164,6 +176,7 @@ class Script {
   Actions before_, after_;
   std::vector<std::vector<Touch>> first_touch_;
   std::vector<bool> keeps_;
+  std::vector<Through> through_;
 };
 
 }  // namespace pooch::runtime

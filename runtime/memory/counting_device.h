@@ -59,6 +59,13 @@ class CountingDevice final : public Device {
   Status digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) override {
     return inner_.digest(from, bytes, result, stream);
   }
+  Status normalise(const NormaliseCall& call, StreamHandle stream) override {
+    return inner_.normalise(call, stream);
+  }
+  Status compare(const NormaliseCall& call, std::uint32_t (*differs)[formulas],
+                 StreamHandle stream) override {
+    return inner_.compare(call, differs, stream);
+  }
 
  private:
   void vmm() { counters_.vmm_calls.fetch_add(1, std::memory_order_relaxed); }

@@ -13,6 +13,7 @@ struct KnownPhase {
   PhaseProfile profile;        // its times are measured in `profile.measured` iterations; in none: estimated
   std::uint64_t revision = 0;  // grows with every change of structure or times
   tracker::OperandBuffers operands;
+  std::vector<std::uint64_t> local_keys;  // by position
   std::vector<Address> bases;    // by buffer: where it was in the latest iteration that was described
   std::vector<Address> earlier;  // ... and in the one before that
   std::vector<bool> quiet;       // by buffer: ops alone touch it, and copies ahead of the first

@@ -226,6 +226,8 @@ void Profiler::keep(const tracker::Iteration& iteration) {
     described.profile =
         tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end, described.operands);
     described.profile.id = phase_id(tracker_.iterations().phase(iteration.phase));
+    for (tracker::StepIndex step = iteration.start; step < iteration.end; ++step)
+      described.local_keys.push_back(tracker_.log().at(step).local_key);
     find_bases(described, iteration.start, known.structure);
     described.revision = ++revisions_;
     described.settled = known.described == most_described;
@@ -344,9 +346,41 @@ struct Values {
 
 }  // namespace
 
+void Profiler::add_findings(const KnownPhase& structure, PhaseProfile& phase) const {
+  for (std::size_t p = 0; p < phase.ops.size(); ++p) {
+    auto& substitute = phase.ops[p].substitute;
+    const auto finding = substitute ? trials_.finding(structure.local_keys[p]) : std::nullopt;
+    if (!finding) continue;
+    substitute->formula = finding->formula;
+    substitute->us = finding->us;
+  }
+}
+
+Profiler::Proof Profiler::proves(const KnownPhase& phase,
+                                 const std::map<std::uint32_t, Formula>& substitutes) {
+  Proof proof = Proof::yes;
+  for (const auto& [p, formula] : substitutes) {
+    if (p >= phase.local_keys.size() || !phase.profile.ops[p].substitute || !trials_.working())
+      return Proof::no;
+    const auto finding = trials_.finding(phase.local_keys[p]);
+    if (finding && finding->formula != formula) return Proof::no;
+    if (!finding) proof = Proof::not_yet;
+  }
+  return proof;
+}
+
+void Profiler::disprove(tracker::PhaseIndex phase, const std::set<std::int32_t>& positions) {
+  const auto found = known_.find(phase);
+  if (found == known_.end() || !found->second.structure) return;
+  KnownPhase& structure = *found->second.structure;
+  for (const std::int32_t p : positions) trials_.disprove(structure.local_keys[static_cast<std::size_t>(p)]);
+  add_findings(structure, structure.profile);
+}
+
 PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phase) const {
   PhaseProfile made = known.structure->profile;
   made.seen = phase.seen;
+  add_findings(*known.structure, made);
   std::vector<Values> values(made.ops.size());
   std::vector<double> wholes;
   std::vector<std::span<const TimedOp>> iterations;

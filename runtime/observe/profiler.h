@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "cupti/op_timer.h"
 #include "runtime/observe/host_gaps.h"
 #include "runtime/observe/known_phase.h"
+#include "runtime/observe/substitute_trials.h"
 #include "tracker/tracker.h"
 
 namespace pooch::runtime {
@@ -34,8 +36,12 @@ class Profiler {
   static constexpr std::uint32_t wanted = 3;
 
   // Without a choice nothing is timed.
-  Profiler(Device& device, tracker::Tracker& tracker, std::optional<cupti::TimerChoice> choice)
-      : device_(device), tracker_(tracker), choice_(choice) {}
+  // `substitutes`: they are tried.
+  Profiler(Device& device, tracker::Tracker& tracker, std::optional<cupti::TimerChoice> choice,
+           bool substitutes)
+      : device_(device), tracker_(tracker), choice_(choice), trials_(device, substitutes) {}
+
+  SubstituteTrials& trials() { return trials_; }
 
   // Whether ops are timed at present. Then every launch is to be bracketed.
   bool timing() const { return timing_; }
@@ -57,6 +63,11 @@ class Profiler {
   // What a plan for the phase can be made from: its structure, with times measured in as many iterations as
   // there were, or estimated from other phases. nullptr: too little is known yet.
   const KnownPhase* plannable(tracker::PhaseIndex phase);
+  // Whether the formulas of a plan, by position, were seen to make the phase's own bits in this process.
+  enum class Proof : std::uint8_t { yes, no, not_yet };
+  Proof proves(const KnownPhase& phase, const std::map<std::uint32_t, Formula>& substitutes);
+  // Calls like the ops at these positions are not made again by substitutes any more.
+  void disprove(tracker::PhaseIndex phase, const std::set<std::int32_t>& positions);
 
   // All that is known; the device must be idle if the last times are not to be lost. Ends the measuring.
   void finish();
@@ -121,10 +132,12 @@ class Profiler {
   void fill_in();
   PhaseProfile profile_of(const Known& known, const tracker::Phase& phase) const;
   bool estimate(PhaseProfile& phase) const;
+  void add_findings(const KnownPhase& structure, PhaseProfile& phase) const;
 
   Device& device_;
   tracker::Tracker& tracker_;
   const std::optional<cupti::TimerChoice> choice_;
+  mutable SubstituteTrials trials_;  // asking takes what has come
   std::unique_ptr<cupti::OpTimer> timer_;
   std::string source_;
   bool timing_ = false, failed_ = false;

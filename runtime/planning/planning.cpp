@@ -75,9 +75,10 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   State& state = states_[phase];
   retry_layout(phase, state);
   relieve_shortage(phase, state, known);
+  drop_substitutes(phase, state, known);
   if (state.basis.revision != 0 && state.basis.revision != known.revision) reconsider(phase, state, known);
   if (state.outdated && !source_->pending(id)) renew(state, id);
-  if (state.settled) return;
+  if (state.settled || awaits_trials(state)) return;
   if (state.basis.revision == 0) {
     state.basis = {
         known.revision, structure_of(known.profile), {}, 0, state.crowded ? 0 : unseen_bytes(known.profile),
@@ -95,7 +96,7 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
       for (const ProfileOp& op : known.profile.ops) state.basis.us.push_back(op.us + op.gap_us);
   }
   if (wait_) source_->settle(id);
-  auto plan = source_->poll(id);
+  auto plan = state.unproven ? std::exchange(state.unproven, std::nullopt) : source_->poll(id);
   if (state.outdated) return;
   if (plan) return adopt(phase, state, std::move(*plan), known, out_us_per_byte, held);
   if (source_->pending(id)) return;
@@ -112,6 +113,7 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
 void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
                      double out_us_per_byte, Held& held) {
   const std::string id = known.profile.id;  // `known` may change while the lock is released
+  if (!proves(known, state, plan)) return;
   state.settled = true;
   if (keeps_short_plan(state, plan.predicted_ms)) return;
   if (state.basis.us.empty()) state.basis.in_core_ms = plan.in_core_ms;
@@ -120,6 +122,42 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
     return log::warn("{}; phase {} goes on without it", adopted.error().message, id);
   log::info("phase {}: plan by {}, {:.1f} ms predicted, {:.1f} ms in core", id, plan.policy,
             plan.predicted_ms, plan.in_core_ms);
+}
+
+// What is being tried now is worth a plan that knows of it.
+bool Planning::awaits_trials(State& state) {
+  constexpr int most_deferred = 3;  // iterations
+  if (state.basis.revision != 0) return false;
+  if (wait_) profiler_.trials().await();
+  return profiler_.trials().pending() && state.deferred++ < most_deferred;
+}
+
+// A plan from elsewhere may be of another library, which rounds in another way. What is being tried still is
+// waited for; what is not so is planned anew.
+bool Planning::proves(const KnownPhase& known, State& state, const Plan& plan) {
+  constexpr int most_waited = 8;
+  std::map<std::uint32_t, Formula> formulas;
+  for (const auto& [position, actions] : plan.before)
+    for (const PlanAction& action : actions)
+      if (action.formula) formulas.emplace(action.subject, *action.formula);
+  if (formulas.empty()) return true;
+  if (wait_) profiler_.trials().await();
+  const Profiler::Proof proof = profiler_.proves(known, formulas);
+  if (proof == Profiler::Proof::not_yet && state.waited++ < most_waited) {
+    state.unproven = plan;
+    return false;
+  }
+  state.waited = 0;
+  if (proof == Profiler::Proof::yes) return true;
+  constexpr const char* why = "a plan makes calls again in a way that was not seen to make their bits";
+  state.settled = source_->given(known.profile.id);
+  if (state.settled) {
+    log::warn("phase {}: {}; it goes on without it", known.profile.id, why);
+  } else {
+    log::info("phase {}: {}", known.profile.id, why);
+    state.outdated = state.fresh = true;
+  }
+  return false;
 }
 
 // Whether what was planned for is still so.
@@ -138,6 +176,7 @@ void Planning::reconsider(tracker::PhaseIndex phase, State& state, const KnownPh
 void Planning::renew(State& state, const std::string& id) {
   source_->forget(id);
   state.basis = {};
+  state.unproven.reset();
   state.settled = state.outdated = false;
 }
 
@@ -187,6 +226,17 @@ void Planning::relieve_shortage(tracker::PhaseIndex phase, State& state, const K
             known.profile.id, *takes_ms);
   state.short_ms = *takes_ms;
   state.outdated = true;
+  ++replans_;
+}
+
+// Verification has swapped what they made meanwhile.
+void Planning::drop_substitutes(tracker::PhaseIndex phase, State& state, const KnownPhase& known) {
+  const auto disproved = executor_.take_disproved(phase);
+  if (disproved.empty() || source_->given(known.profile.id)) return;
+  log::info("phase {}: {} calls cannot be made again by shorter ways; it is planned without those",
+            known.profile.id, disproved.size());
+  profiler_.disprove(phase, disproved);
+  state.outdated = state.fresh = true;
   ++replans_;
 }
 

@@ -79,6 +79,10 @@ class Planning {
     int layouts = 0;                    // that could not be made
     std::optional<std::uint64_t> fits;  // `reserve` of one whose layout fitted, but took too long
     bool remaps = false;                // it stays at that
+    // A plan whose substitutes are still being tried, and for how many iterations.
+    std::optional<Plan> unproven;
+    int waited = 0;
+    int deferred = 0;  // iterations that a plan was not asked for, since formulas were still being tried
   };
 
   void act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
@@ -87,11 +91,14 @@ class Planning {
   // For which plans are made.
   Backing backing(const State& state) const;
   std::uint64_t unseen_bytes(const PhaseProfile& phase) const;
+  void drop_substitutes(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   void relieve_shortage(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   bool keeps_short_plan(State& state, std::optional<double> instead_ms);
   void retry_layout(tracker::PhaseIndex phase, State& state);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, Held& held);
+  bool awaits_trials(State& state);
+  bool proves(const KnownPhase& known, State& state, const Plan& plan);
   void give_up_layouts(State& state);
   void renew(State& state, const std::string& id);
   static bool differs(const Basis& basis, const KnownPhase& known);

@@ -32,7 +32,8 @@ Session::Impl::Impl(Setting settled, Device& raw_device)
       allocations(tracker, setting.arena.base),
       memory(device, setting.limits, setting.arena),
       probes(device, memory, setting.limits.cap),
-      observers{.profiler = Profiler(device, tracker, timer_choice(setting.config.timer))} {}
+      observers{.profiler = Profiler(device, tracker, timer_choice(setting.config.timer),
+                                     setting.config.substitutes)} {}
 
 Status Session::Impl::start() {
   const Config& config = setting.config;
@@ -82,6 +83,7 @@ void Session::Impl::set_resorts() {
 
 Session::Impl::~Impl() {
   (void)device.synchronize_all();
+  observers.profiler.trials().close();
   memory.close(device);
   hidden.small_buffers.close(device);
   (void)device.release(setting.arena.base, setting.arena.bytes);
@@ -149,6 +151,29 @@ void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
           tracker::Tracker::live(w.op.operands[use.operand], use.chunk->offset, use.chunk->occupied);
 }
 
+// The call was launched, and its operands are still mapped.
+void Session::Impl::try_substitute(const Call& call, tracker::Op& op) {
+  const bool planned = planning && (setting.config.policy_chosen || near_short(occupied()));
+  const bool wanted = planned || !setting.config.report_folder.empty();
+  const auto how =
+      wanted && op.step && observers.profiler.trials().working() ? (*call.substitute)() : std::nullopt;
+  if (!how) return;
+  tracker::SubstituteOperands& at = op.description.substitute;
+  at.known = true;
+  const auto find = [&](std::uint8_t& operand, std::uint32_t access) {
+    const auto found = std::find_if(op.operands.begin(), op.operands.end(), [&](const tracker::Operand& o) {
+      return o.base + o.offset == call.accesses[access].address;
+    });
+    operand = static_cast<std::uint8_t>(found - op.operands.begin());
+    at.known = at.known && found != op.operands.end();
+  };
+  const auto& o = how->operands;
+  find(at.at.x, o.x), find(at.at.y, o.y), find(at.at.scale, o.scale);
+  find(at.at.bias, o.bias), find(at.at.mean, o.mean), find(at.at.inverse, o.inverse);
+  SubstituteTrials& trials = observers.profiler.trials();
+  if (at.known && trials.wants(op.local_key)) trials.launched(op.local_key, *how, call.accesses, call.stream);
+}
+
 // Everything that has to come before the launch. Error: the call must not be made.
 Status Session::Impl::make_ready(const Call& call, Work& w, StreamIndex stream, Executor::Readied& readied,
                                  Held& held) {
@@ -197,9 +222,12 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
       s.observers.profiler.timing() ? std::optional(s.observers.profiler.begin(call.stream)) : std::nullopt;
   const int status = s.launch(call, w, launch, held);
   if (s.observers.trace) s.observers.trace->end(shown);
-  const std::uint64_t moves = s.device.counters().moves() + s.memory.order.waits_for_own();
+  const std::uint64_t moves =
+      s.device.counters().moves() + s.memory.order.waits_for_own() + s.observers.profiler.trials().passes();
   const bool disturbed = std::exchange(s.observers.moves_at_launch, moves) != moves;  // since the op before
   if (timed) s.observers.profiler.end(*timed, call.stream, w.op, disturbed);
+  if (status == 0 && call.substitute != nullptr && s.observers.profiler.describing())
+    s.try_substitute(call, w.op);
   // While a call blocks, or the device has no memory for it, another op may take its position.
   if (kept && status == 0 && !s.executor->overtaken(readied))
     s.executor->keep(*position, call, w.op, (*call.keep)());

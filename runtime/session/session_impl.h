@@ -89,6 +89,7 @@ struct Session::Impl {
   Trace::Number show(const Call& call, const Work& w, StreamIndex stream,
                      std::optional<std::int32_t> position);
   void note_use(Work& w, StreamIndex stream, bool succeeded);
+  void try_substitute(const Call& call, tracker::Op& op);
   // For a call that is not made: Failures::refuse. Where a call of pooch's own lacks memory, who made it
   // says what follows.
   int refuse(const Call& call, const Error& why, const Refusal& refusal) {

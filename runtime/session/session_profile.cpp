@@ -94,6 +94,7 @@ Summary Session::summary() const {
   summary.planned_iterations = s.executor->counts().planned_iterations;
   summary.plans_left = s.executor->counts().left;
   summary.replays = s.executor->counts().replays;
+  summary.substitutes = s.executor->counts().substitutes;
   summary.aliased_iterations = s.executor->counts().aliased_iterations;
   summary.moved_frames = s.executor->counts().moves;
   if (s.planning) summary.replans = s.planning->replans();

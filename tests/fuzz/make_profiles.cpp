@@ -22,6 +22,8 @@ Profile unusual() {
   op.scratch = {0};
   op.window = {3, {3, 4, 5}, {1, 2, 3}, {0, 1, 2}, {1, 1, 2}, 32};
   profile.phases[0].copies[0].stream = 1;
+  const std::vector<std::uint32_t> made = profile.phases[0].ops[2].writes;
+  op.substitute = {{{0}, made, 2, Clip::keeps_nan, Formula::one_fma, 1.5}};
   return profile;
 }
 

@@ -117,6 +117,22 @@ def batch_norm(found):
     return wrong
 
 
+SUBSTITUTE_SHARE = 0.85  # of what the calls take; two passes over memory in place of three are 0.67
+
+
+def substitutes(found):
+    """Every batch norm has a formula, replays take it, and it saves what makes it worth while."""
+    wrong = []
+    if not 0 < found["proven"] == found["batch_norms"]:
+        wrong.append(f"{found['proven']} of {found['batch_norms']} batch norms have a formula that makes their bits")
+    if not found["by_substitute"] > 0:
+        wrong.append("no replay was made by a substitute")
+    if not found["substitutes_ms"] < SUBSTITUTE_SHARE * found["ops_ms"]:
+        wrong.append(f"substitutes take {found['substitutes_ms']:.2f} ms, the calls {found['ops_ms']:.2f}: "
+                     f"at most {SUBSTITUTE_SHARE} of that is wanted")
+    return wrong
+
+
 def mapping_us(sizes):
     """What one handle more costs by size of handle, from few and many, in words."""
     def each(rows, call):

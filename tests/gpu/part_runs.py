@@ -74,6 +74,19 @@ class Runs:
         remark = ", ".join(f"{timer} {value:.1f}" for timer, value in sums.items())
         return holds(judge.timers(profiles["cupti"], profiles["events"]), sums) | {"remark": remark}
 
+    def substitutes(self):
+        """Batch norms that have a formula which makes their bits, and what they take that way."""
+        with tempfile.TemporaryDirectory() as folder:
+            run = self.train(*CAP, "--policy", "hybrid", POOCH_REPORT=folder)
+            profile = json.loads(pathlib.Path(folder, "profile.json").read_text(encoding="utf-8"))
+        ops = [op for op in profile["phases"][0]["ops"] if "substitute" in op]
+        proven = [op for op in ops if "formula" in op["substitute"]]
+        found = {"batch_norms": len(ops), "proven": len(proven), "by_substitute": run.summary["substitutes"],
+                 "ops_ms": sum(op["us"] for op in proven) / 1e3,
+                 "substitutes_ms": sum(op["substitute"]["us"] for op in proven) / 1e3}
+        remark = f"{found['proven']} of {found['batch_norms']}, {found['substitutes_ms']:.1f} in place of {found['ops_ms']:.1f} ms"
+        return holds(judge.substitutes(found), found | {"remark": remark})
+
     def laps(self, folder, *options, **env):
         trace = pathlib.Path(folder, "trace")
         self.train(*CAP, "--policy", "hybrid", *options, POOCH_TRACE=str(trace), POOCH_CACHE=f"{folder}/plans", **env)
@@ -119,4 +132,4 @@ class Runs:
 
     def checks(self):
         yield from (("arena", self.arena), ("no-cap", self.no_cap), ("timers", self.timers), ("digests", self.digests),
-                    ("backings", self.backings), ("landing", self.landing))
+                    ("substitutes", self.substitutes), ("backings", self.backings), ("landing", self.landing))

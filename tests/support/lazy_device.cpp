@@ -279,6 +279,15 @@ Status LazyDevice::copy_in(Address to, const std::byte* from, std::uint64_t byte
   return Done{};
 }
 
+Status LazyDevice::normalise(const NormaliseCall& /*call*/, StreamHandle /*stream*/) {
+  return Error{ErrorCode::not_supported, "it knows no batch norm"};
+}
+
+Status LazyDevice::compare(const NormaliseCall& /*call*/, std::uint32_t (* /*differs*/)[formulas],
+                           StreamHandle /*stream*/) {
+  return Error{ErrorCode::not_supported, "it knows no batch norm"};
+}
+
 Status LazyDevice::digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) {
   launch(stream, [=, this] {
     std::vector<std::byte> content;

@@ -70,6 +70,8 @@ class LazyDevice : public Device {
   Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) override;
   Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) override;
   Status digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) override;
+  Status normalise(const NormaliseCall& call, StreamHandle stream) override;
+  Status compare(const NormaliseCall& call, std::uint32_t (*differs)[formulas], StreamHandle stream) override;
 
  private:
   using Flag = std::shared_ptr<bool>;

@@ -87,6 +87,13 @@ class RefusingDevice final : public Device {
   Status digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) override {
     return refuses("digest") ? Status(other()) : inner_.digest(from, bytes, result, stream);
   }
+  Status normalise(const NormaliseCall& call, StreamHandle stream) override {
+    return refuses("normalise") ? Status(other()) : inner_.normalise(call, stream);
+  }
+  Status compare(const NormaliseCall& call, std::uint32_t (*differs)[formulas],
+                 StreamHandle stream) override {
+    return refuses("compare") ? Status(other()) : inner_.compare(call, differs, stream);
+  }
 
  private:
   bool refuses(const char* method) {

@@ -24,7 +24,8 @@ static auto fields(const ProfileVersion& v) {
 }
 static auto fields(const ProfileOp& o) {
   return std::tie(o.key, o.function, o.kind, o.stream, o.us, o.gap_us, o.outlier, o.reads, o.writes,
-                  o.scratch, o.shape, o.filter, o.window, o.mode, o.site, o.trials, o.algorithm);
+                  o.scratch, o.shape, o.filter, o.window, o.mode, o.site, o.trials, o.algorithm,
+                  o.substitute);
 }
 static auto fields(const Module& m) {
   return std::tie(m.path, m.build_id);
@@ -116,6 +117,8 @@ Profile full() {
   phase.ops[0].window = {3, {3, 4, 5}, {1, 2, 3}, {0, 1, 2}, {1, 1, 2}, 32};
   phase.ops[0].shape = {8, 2, {1, 2, 3, 4, 5, 6, 7, 8}};
   phase.ops[0].scratch = {0};
+  const std::uint32_t made = phase.ops[3].writes[0];
+  phase.ops[0].substitute = {{{0, 1}, {made}, 3, Clip::drops_nan, Formula::one_fma, 12.5}};
   phase.copies[0].stream = 2;
   phase.graph.layers[0].shape = {5, 4, {1, 2, 3, 4, 5}};
   return profile;
@@ -310,6 +313,28 @@ TEST(ProfileErrors, TrialsOfAlgorithmsAreThoseThatAreThere) {
   EXPECT_EQ(error_without("/trials/0/algorithms/0/us"), "/trials/0/algorithms/0/us is missing");
   EXPECT_EQ(error_with("/trials/0/algorithms", json::array()),
             "/trials/0/algorithms is empty: at least one algorithm");
+}
+
+TEST(ProfileErrors, ASubstituteMakesWhatItsOpOrTheOneBehindItMakes) {
+  const PhaseProfile good = small().phases[0];
+  const json of_op = {{"makes", {good.ops[3].writes[0]}}};
+  const auto error = [&](json changes) {
+    json substitute = of_op;
+    substitute.update(changes);
+    return error_with("/phases/0/ops/3/substitute", substitute);
+  };
+  const std::string path = "/phases/0/ops/3/substitute";
+  EXPECT_EQ(error(json::object()), "no error");
+  EXPECT_EQ(error({{"through", 3}, {"clip", "keeps_nan"}}).substr(0, path.size() + 37),
+            path + "/through is 3: a position behind 3, b");
+  EXPECT_EQ(error({{"through", 4}}), path + "/through is 4: a position with a clip, and none without");
+  EXPECT_EQ(error({{"reads", {900000}}}).substr(0, path.size() + 30),
+            path + "/reads/0 is 900000: a version'");
+  EXPECT_EQ(error({{"makes", {good.ops[4].writes[0]}}}).find(path + "/makes/0 is "), 0u);
+  EXPECT_EQ(error({{"formula", "guess"}}), path +
+                                               "/formula is \"guess\": one of scaled_then_fma, "
+                                               "normalised_then_fma, centred_then_fma, one_fma");
+  EXPECT_EQ(error({{"clip", "all"}}), path + "/clip is \"all\": one of none, keeps_nan, drops_nan");
 }
 
 TEST(ProfileErrors, OpsAndVersionsAgree) {

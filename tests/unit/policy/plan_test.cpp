@@ -71,6 +71,21 @@ TEST(Plan, FetchesInPiecesAndKeepsWhatIsBrief) {
   EXPECT_TRUE(again->maps[2].brief);
 }
 
+TEST(Plan, NamesWhatReplaysAreMadeBy) {
+  const Result<Plan> plan = plan_from_json(with("\"replay 41\"", "\"replay 41 one_fma\""));
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->before.at(231)[0].formula, Formula::one_fma);
+  EXPECT_EQ(plan->before.at(231)[1].formula, std::nullopt);
+  const Result<Plan> again = plan_from_json(to_json(*plan));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->before, plan->before);
+  for (const char* const wrong : {"\"replay 41 guess\"", "\"replay 41 one_fma 3\"", "\"evict 41 one_fma\""})
+    EXPECT_NE(plan_from_json(with("\"replay 41\"", wrong))
+                  .error()
+                  .message.find("to replay by a formula, and its name"),
+              std::string::npos);
+}
+
 TEST(Plan, NamesOtherAlgorithms) {
   const std::string one =
       R"({"op":3,"name":"conv1 conv_forward","takes":"fft","instead_of":"gemm","ms":1.5,"instead_of_ms":2,)"

@@ -87,6 +87,42 @@ TEST(Problem, RunningStatisticsForbidNoReplay) {
   EXPECT_TRUE(problem_of(profile).maps[0].droppable);
 }
 
+// Op 0 makes a map of a version that op 2 overwrites; a substitute needs another one, and less time.
+Profile with_substitute(double us) {
+  Profile profile = four_ops(1000);
+  PhaseProfile& phase = profile.phases[0];
+  phase.buffers.push_back({1024, false, outside, outside});
+  phase.versions.push_back({2, 0, 1024, outside, {0}, Role::parameter});
+  phase.versions.push_back({2, 0, 1024, 2, {}, Role::parameter});
+  phase.buffers.push_back({1024, false, outside, outside});
+  phase.versions.push_back({3, 0, 1024, outside, {}, Role::parameter});
+  phase.ops[0].reads = {2};
+  phase.ops[2].writes.push_back(3);
+  phase.ops[0].substitute = {{{4}, {0}, outside, Clip::none, Formula::one_fma, us}};
+  return profile;
+}
+
+TEST(Problem, ASubstituteIsWhatAReplayTakesReadsAndMakes) {
+  Profile profile = with_substitute(40);
+  const Problem problem = problem_of(profile);
+  EXPECT_EQ(problem.op_us[0], 40);
+  ASSERT_EQ(problem.sources[0].size(), 1u);
+  EXPECT_EQ(problem.sources[0][0].version, 4u);
+  EXPECT_TRUE(problem.maps[0].droppable) << "what the call itself needs is overwritten";
+  EXPECT_EQ(problem.substitutes, (std::map<std::int32_t, Formula>{{0, Formula::one_fma}}));
+  Simulator simulator(problem, with_cap(12 << 20));
+  EXPECT_NEAR(simulator.run(uniform(problem, Class::recompute)).replay_us, 40, 1e-6);
+  profile.phases[0].ops[0].substitute->formula.reset();
+  EXPECT_FALSE(problem_of(profile).maps[0].droppable) << "no formula makes the same bits";
+}
+
+TEST(Problem, ASubstituteThatTakesLongerIsNone) {
+  const Problem problem = problem_of(with_substitute(140));
+  EXPECT_EQ(problem.op_us[0], 100);
+  EXPECT_TRUE(problem.substitutes.empty());
+  EXPECT_FALSE(problem.maps[0].droppable);
+}
+
 TEST(Problem, WithoutSamplesTheProgramsOwnCopiesTellTheRate) {
   Profile profile = four_ops(1000);
   profile.link.clear();

@@ -139,6 +139,7 @@ class Mutator {
                                   "x",
                                   "drop",
                                   "replay 1",
+                                  "replay 1 one_fma",
                                   "evict -1",
                                   "prefetch 99999999999",
                                   nullptr,

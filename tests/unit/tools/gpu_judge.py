@@ -95,6 +95,14 @@ class OfFacts(unittest.TestCase):
         for name, found in self.RIGHT.items():
             self.assertEqual(judge.section(name, found), [], name)
 
+    def test_substitutes_are_for_every_batch_norm_and_save_time(self):
+        right = {"batch_norms": 53, "proven": 53, "by_substitute": 30, "ops_ms": 23.0, "substitutes_ms": 15.6}
+        self.assertEqual(judge.substitutes(right), [])
+        for name, value, words in (("proven", 52, "52 of 53"), ("proven", 0, "0 of 53"), ("by_substitute", 0, "no replay was made"),
+                                   ("substitutes_ms", 20.0, "substitutes take 20.00 ms"), ("substitutes_ms", NAN, "substitutes take nan")):
+            self.assertIn(words, " ".join(judge.substitutes(right | {name: value})))
+        self.assertEqual(len(judge.substitutes(right | {"proven": 0, "batch_norms": 0})), 1, "none was tried")
+
     def test_a_planted_fault_is_found_in_every_section(self):
         for name, path, value, words in self.FAULTS:
             found = changed(self.RIGHT[name], *path, to=value) if path else value

@@ -312,5 +312,70 @@ TEST(Description, OfAChainIsItsLayersMapsAndRoles) {
   EXPECT_EQ(kept, 6);
 }
 
+// Op 0 makes x; op 1 normalises it into y, and saves its statistics; op 2 clips y in its place, or does
+// something else.
+PhaseProfile normalised(Clip clip, std::uint64_t read_by_op_2 = tensor_bytes) {
+  Tracker tracker;
+  std::vector<Address> at;
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    at.push_back(Address{(i + 1) << 30});
+    (void)tracker.allocated(at.back(), tensor_bytes, true, true);
+  }
+  enum { x, y, scale, bias, mean, inverse };
+  const auto run = [&](OpKind kind, const std::vector<Access>& accesses, Clip clips, bool normalises) {
+    Call call{"f", kind, StreamHandle::legacy, accesses};
+    call.clip = clips;
+    Op op;
+    tracker.resolve(call, op);
+    if (normalises) op.description.substitute = {true, {0, 1, 2, 3, 4, 5}};
+    tracker.launched(op);
+  };
+  const std::uint64_t all = tensor_bytes, few = 1024;
+  for (const int weights : {scale, bias})
+    run(OpKind::set, {{at[weights], few, Effect::overwrite}}, Clip::none, false);
+  const StepIndex start = tracker.steps();
+  run(OpKind::conv_forward, {{at[x], all, Effect::overwrite}}, Clip::none, false);
+  run(OpKind::batch_norm_forward,
+      {{at[x], all, Effect::read},
+       {at[y], all, Effect::overwrite},
+       {at[scale], few, Effect::read},
+       {at[bias], few, Effect::read},
+       {at[mean], few, Effect::overwrite},
+       {at[inverse], few, Effect::overwrite}},
+      Clip::none, true);
+  run(OpKind::activation_forward, {{at[y], read_by_op_2, Effect::read_write}}, clip, false);
+  return describe_iteration(tracker.log(), start, tracker.steps());
+}
+
+TEST(Description, SaysFromWhatABatchNormIsMadeAgainAndThroughWhichReLU) {
+  const PhaseProfile phase = normalised(Clip::drops_nan);
+  EXPECT_FALSE(phase.ops[0].substitute);
+  EXPECT_FALSE(phase.ops[2].substitute);
+  ASSERT_TRUE(phase.ops[1].substitute);
+  const ProfileSubstitute& by = *phase.ops[1].substitute;
+  std::vector<std::uint32_t> buffers;
+  for (const std::uint32_t v : by.reads) buffers.push_back(phase.versions[v].buffer);
+  const auto buffer = [&](std::size_t op, std::size_t write) {
+    return phase.versions[phase.ops[op].writes[write]].buffer;
+  };
+  ASSERT_EQ(buffers.size(), 5u);
+  EXPECT_EQ(buffers[0], buffer(0, 0)) << "x";
+  EXPECT_EQ(buffers[3], buffer(1, 1)) << "the mean that it saved";
+  EXPECT_EQ(buffers[4], buffer(1, 2));
+  EXPECT_EQ(by.makes, phase.ops[2].writes);
+  EXPECT_EQ(by.through, 2);
+  EXPECT_EQ(by.clip, Clip::drops_nan);
+  EXPECT_FALSE(by.formula);
+}
+
+TEST(Description, ABatchNormGoesThroughNothingElse) {
+  for (const PhaseProfile& phase : {normalised(Clip::none), normalised(Clip::keeps_nan, tensor_bytes / 2)}) {
+    ASSERT_TRUE(phase.ops[1].substitute);
+    EXPECT_EQ(phase.ops[1].substitute->makes[0], phase.ops[1].writes[0]);
+    EXPECT_EQ(phase.ops[1].substitute->through, outside);
+    EXPECT_EQ(phase.ops[1].substitute->clip, Clip::none);
+  }
+}
+
 }  // namespace
 }  // namespace pooch::tracker

@@ -1,0 +1,84 @@
+// Finds out by which formula the result of a call can be made again (core/substitute.h). Right behind the
+// call its operands are there, and hold what it read and what it made: one pass in the same stream compares
+// that with what each formula makes. It writes nothing but words in page-locked memory, which the host reads
+// when the device has got there; nobody waits. The pass reads what the substitute will read and as much as
+// that will write, so it also tells what the substitute will take.
+//
+// Calls that are alike (tracker::Op::local_key) are tried twice in all. The session's mutex guards it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <unordered_map>
+
+#include "core/call.h"
+#include "core/device.h"
+
+namespace pooch::runtime {
+
+class SubstituteTrials {
+ public:
+  static constexpr unsigned most_passes = 2;
+
+  // `wanted`: else nothing is tried, and nothing is found.
+  SubstituteTrials(Device& device, bool wanted) : device_(device), working_(wanted) {}
+  SubstituteTrials(const SubstituteTrials&) = delete;
+  SubstituteTrials& operator=(const SubstituteTrials&) = delete;
+  // The device must be idle.
+  void close();
+
+  bool wants(std::uint64_t key) const;
+  // The call of this key was launched in `stream`.
+  void launched(std::uint64_t key, const Substitute& how, std::span<const Access> accesses,
+                StreamHandle stream);
+  bool working() const { return working_; }
+  // Whether some pass has not come to its end.
+  bool pending() { return collect(), working_ && !pending_.empty(); }
+  // The host waits for what was launched.
+  void await();
+  // Passes that were launched.
+  std::uint64_t passes() const { return passes_; }
+
+  struct Finding {
+    std::optional<Formula> formula;  // makes the same bits; none: no formula does
+    double us = 0;                   // of the pass, on average
+  };
+  // Nothing: no pass has come to its end.
+  std::optional<Finding> finding(std::uint64_t key);
+  // What was made of it was not what the call had made, whatever its passes said.
+  void disprove(std::uint64_t key) { known_[key].differs.fill(true); }
+
+ private:
+  static constexpr std::size_t most_pending = 256;
+
+  struct Pass {
+    std::uint64_t key;
+    EventHandle begin, end;
+    std::uint32_t slot;
+  };
+  struct Known {
+    unsigned launched = 0, ended = 0;
+    std::array<bool, formulas> differs{};
+    double us = 0;  // of all that have ended
+  };
+  using Flags = std::uint32_t[formulas];
+
+  Status open();
+  Status launch(const NormaliseCall& call, StreamHandle stream, Pass& pass);
+  void collect();
+  Status take(const Pass& pass);
+  void fail(const Error& why);
+
+  Device& device_;
+  Flags* flags_ = nullptr;  // page-locked, by slot
+  std::deque<std::uint32_t> free_slots_;
+  std::deque<Pass> pending_;
+  std::unordered_map<std::uint64_t, Known> known_;
+  std::uint64_t passes_ = 0;
+  bool working_;
+};
+
+}  // namespace pooch::runtime
