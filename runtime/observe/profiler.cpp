@@ -360,10 +360,9 @@ Profiler::Proof Profiler::proves(const KnownPhase& phase,
                                  const std::map<std::uint32_t, Formula>& substitutes) {
   Proof proof = Proof::yes;
   for (const auto& [p, formula] : substitutes) {
-    if (p >= phase.local_keys.size() || !phase.profile.ops[p].substitute || !trials_.working())
-      return Proof::no;
+    if (p >= phase.local_keys.size() || !phase.profile.ops[p].substitute) return Proof::no;
     const auto finding = trials_.finding(phase.local_keys[p]);
-    if (finding && finding->formula != formula) return Proof::no;
+    if (finding ? finding->formula != formula : !trials_.working()) return Proof::no;
     if (!finding) proof = Proof::not_yet;
   }
   return proof;

@@ -16,7 +16,7 @@ void SubstituteTrials::close() {
   working_ = false;
 }
 
-// What was launched may still write to its flags, so they stay.
+// Nothing more is tried; what was found holds. What was launched may still write to its flags, so they stay.
 void SubstituteTrials::fail(const Error& why) {
   working_ = false;
   log::info("what replays make is made by the calls themselves: {}", why.message);
@@ -100,7 +100,7 @@ Status SubstituteTrials::take(const Pass& pass) {
 std::optional<SubstituteTrials::Finding> SubstituteTrials::finding(std::uint64_t key) {
   collect();
   const auto found = known_.find(key);
-  if (!working_ || found == known_.end() || found->second.ended == 0) return std::nullopt;
+  if (found == known_.end() || found->second.ended == 0) return std::nullopt;
   const Known& known = found->second;
   Finding finding{{}, known.us / known.ended};
   const auto same = std::find(known.differs.begin(), known.differs.end(), false);

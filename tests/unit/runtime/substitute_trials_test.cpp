@@ -109,6 +109,17 @@ TEST_F(Trials, AreNoneWhereTheDeviceCannot) {
   EXPECT_FALSE(trials.finding(key));
 }
 
+// Else a plan that was made of them would be given up, and made again without end.
+TEST_F(Trials, ThatFailLaterLeaveWhatWasFoundBefore) {
+  launch();
+  trials.await();
+  device.refuses = true;
+  launch(key + 1);
+  EXPECT_FALSE(trials.working());
+  EXPECT_TRUE(trials.finding(key));
+  EXPECT_FALSE(trials.finding(key + 1));
+}
+
 TEST_F(Trials, AreNoneWhereNobodyWantsThem) {
   SubstituteTrials none(device, /*wanted=*/false);
   EXPECT_FALSE(none.wants(key));
