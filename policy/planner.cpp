@@ -1,10 +1,10 @@
 #include "policy/planner.h"
 
 #include <fmt/core.h>
-#include <array>
-#include <utility>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "policy/decide.h"
 
@@ -80,19 +80,19 @@ bool fits(const Problem& problem, const Decision& decision) {
 Decision decide(const Policy& policy, const Question& question) {
   constexpr double far = 1.2;
   constexpr std::uint64_t draws = 3, apart = 1'000'003;  // seeds
-  const auto us_of = [&](const Decision& decision) {
-    return Simulator(question.problem, decision.rules).run(decision.choice).us;
+  const auto outcome_of = [&](const Decision& decision) {
+    return Simulator(question.problem, decision.rules).run(decision.choice);
   };
   Decision best = policy.decide(question);
-  if (!best.bound_us || !fits(question.problem, best)) return best;
-  double least = us_of(best);
-  for (std::uint64_t draw = 1; draw < draws && least > far * *best.bound_us; ++draw) {
+  Outcome least = outcome_of(best);
+  if (!best.bound_us || !least.feasible()) return best;
+  for (std::uint64_t draw = 1; draw < draws && least.us > far * *best.bound_us; ++draw) {
     Question again = question;
     again.seed += draw * apart;
     Decision other = policy.decide(again);
-    const double us = fits(question.problem, other) ? us_of(other) : least;
-    if (us >= least) continue;
-    least = us;
+    const Outcome outcome = outcome_of(other);
+    if (!outcome.feasible() || outcome.us >= least.us) continue;
+    least = outcome;
     best = std::move(other);
   }
   return best;
