@@ -44,9 +44,6 @@ struct Iteration {
     StreamHandle stream{};
     std::string_view function;
     std::optional<Substitute> substitute;  // if some replay of it is made by that
-
-    // The number of the operand that is this access of the call.
-    std::uint32_t operand(std::uint32_t access) const { return operand_of[access]; }
   };
 
   // It began with the step `start`; `now` is the step that comes next. `script` outlives it.

@@ -177,7 +177,6 @@ class ScriptCompiler {
     if (!by) return nullptr;
     replay.formula = formula;
     replay.clip = by->clip;
-    replay.through = by->through;
     if (by->through != outside) script_.through_[by->through] = {q, by->clip};
     return &*by;
   }

@@ -67,8 +67,7 @@ struct ScriptReplay {
   std::vector<std::uint32_t> ends;      // slots that nobody reads after it
   // By other means than the call: from what the call left behind, core/substitute.h.
   std::optional<Formula> formula;
-  Clip clip = Clip::none;          // with what a later op made of y in its place,
-  std::int32_t through = outside;  // the op at this position
+  Clip clip = Clip::none;  // what a later op made of the result in its place: Script::through
 };
 
 struct ScriptAction {

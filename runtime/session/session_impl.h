@@ -43,7 +43,8 @@ struct Observers {
   Recorder recorder;
   std::unique_ptr<Trace> trace;
   std::atomic<bool> details_wanted{false};  // by the profiler; for who has not the mutex
-  // CountingDevice::moves and StreamOrder::waits_for_own when an op was last launched.
+  // CountingDevice::moves, StreamOrder::waits_for_own and SubstituteTrials::passes when an op was last
+  // launched.
   std::uint64_t moves_at_launch = 0;
 };
 
