@@ -76,9 +76,10 @@ bool fits(const Problem& problem, const Decision& decision) {
   return Simulator(problem, decision.rules).run(decision.choice).feasible();
 }
 
-// Far above its bound a search has been at the mercy of its random numbers: it gets two more draws.
+// Far above its bound a search has been at the mercy of its random numbers: it gets two more draws, if there
+// is time enough to win.
 Decision decide(const Policy& policy, const Question& question) {
-  constexpr double far = 1.2;
+  constexpr double far = 1.2, worth_us = 1e5;  // of an iteration
   constexpr std::uint64_t draws = 3, apart = 1'000'003;  // seeds
   const auto outcome_of = [&](const Decision& decision) {
     return Simulator(question.problem, decision.rules).run(decision.choice);
@@ -86,7 +87,8 @@ Decision decide(const Policy& policy, const Question& question) {
   Decision best = policy.decide(question);
   Outcome least = outcome_of(best);
   if (!best.bound_us || !least.feasible()) return best;
-  for (std::uint64_t draw = 1; draw < draws && least.us > far * *best.bound_us; ++draw) {
+  const double enough = std::max(far * *best.bound_us, *best.bound_us + worth_us);
+  for (std::uint64_t draw = 1; draw < draws && least.us > enough; ++draw) {
     Question again = question;
     again.seed += draw * apart;
     Decision other = policy.decide(again);
