@@ -72,7 +72,7 @@ void PeriodFinder::judge(Candidate& candidate, StepIndex step) const {
   for (std::size_t i = 0; i < now.size(); ++i) {
     if (!leaves_content(now[i].effect)) continue;
     if (now[i].allocation == before[i].allocation && now[i].offset == before[i].offset) {
-      ++candidate.kept;
+      candidate.kept += now[i].born + shortest_evidence <= step ? 1 : 0;  // else the repetition made it
     } else if (now[i].born + candidate.length <= step) {
       ++candidate.changed;  // it was there a period ago already, and was not what the step wanted then
     }
