@@ -1,6 +1,7 @@
 #include "tracker/iterations.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/hash.h"
 #include "tracker/segments.h"
@@ -12,6 +13,9 @@ namespace {
 constexpr std::uint64_t enough_to_begin = 8;
 // A stream that has not repeated itself in so many steps is looked at afresh.
 constexpr std::uint64_t longest_unknown = 1u << 18;
+// So many steps after a surprise nothing longer is looked for; nor after so many times that none was there.
+constexpr std::uint64_t longest_doubt = 1u << 16;
+constexpr int most_doubts = 8;
 constexpr std::size_t longest_history = 256, longest_context = 16;
 
 }  // namespace
@@ -22,7 +26,8 @@ std::optional<Iterations::Where> Iterations::where() const {
 
 void Iterations::push(std::vector<Iteration>& completed) {
   const StepIndex step = log_.end() - 1;
-  if (!current_ || !follow(step, completed)) search(step, completed);
+  const bool regrouped = doubt_ && regroup(completed);
+  if (!regrouped && (!current_ || !follow(step, completed))) search(step, completed);
   trim(completed);
 }
 
@@ -49,6 +54,7 @@ bool Iterations::follow(StepIndex step, std::vector<Iteration>& completed) {
     const bool may_resume = position == 0 && last_ && last_->end == step && log_.has(last_->start);
     const auto longer = may_resume ? longer_than_last(key_within(log_, step, last_->start)) : std::nullopt;
     if (longer) {
+      doubt(last_->start);
       --at(last_->phase).seen;
       --count_;
       history_.pop_back();
@@ -61,6 +67,7 @@ bool Iterations::follow(StepIndex step, std::vector<Iteration>& completed) {
       lose(current_->start);
       return false;
     }
+    doubt(current_->start);
     current_->phase = *other;
   }
   if (step - current_->start + 1 == at(current_->phase).keys.size()) complete(step + 1, completed);
@@ -73,7 +80,7 @@ std::optional<PhaseIndex> Iterations::other_phase(std::uint64_t key, std::uint64
   const Phase& now = at(current_->phase);
   for (std::uint32_t i = 0; i < phases_.size(); ++i) {
     const Phase& candidate = phases_[i];
-    if (candidate.keys.size() <= position || candidate.keys[position] != key) continue;
+    if (candidate.given_up || candidate.keys.size() <= position || candidate.keys[position] != key) continue;
     if (!std::equal(now.keys.begin(), now.keys.begin() + static_cast<std::ptrdiff_t>(position),
                     candidate.keys.begin()))
       continue;
@@ -88,7 +95,7 @@ std::optional<PhaseIndex> Iterations::longer_than_last(std::uint64_t key) const 
   const Phase& last = at(last_->phase);
   for (std::uint32_t i = 0; i < phases_.size(); ++i) {
     const Phase& longer = phases_[i];
-    if (longer.keys.size() <= position || longer.keys[position] != key) continue;
+    if (longer.given_up || longer.keys.size() <= position || longer.keys[position] != key) continue;
     if (std::equal(last.keys.begin(), last.keys.end(), longer.keys.begin())) return PhaseIndex{i};
   }
   return std::nullopt;
@@ -102,6 +109,11 @@ void Iterations::complete(StepIndex end, std::vector<Iteration>& completed) {
   if (history_.size() == longest_history)
     history_.erase(history_.begin(), history_.begin() + longest_history / 2);
   history_.push_back(last_->phase);
+  if (doubt_) {
+    auto& since = doubt_->iterations;
+    while (!since.empty() && since.back().start >= last_->start) since.pop_back();
+    since.push_back(*last_);
+  }
   begin(predict(), end);
 }
 
@@ -131,6 +143,7 @@ void Iterations::lose(StepIndex unknown_from) {
   tentative_.reset();
   unknown_from_ = unknown_from;
   finder_.restart(unknown_from);
+  doubt(unknown_from);
 }
 
 void Iterations::search(StepIndex step, std::vector<Iteration>& completed) {
@@ -147,7 +160,8 @@ bool Iterations::confirm_start(StepIndex step, std::vector<Iteration>& completed
       const StepIndex start = tentative_->start;
       tentative_.reset();
       for (std::uint32_t i = 0; i < phases_.size() && !tentative_; ++i)
-        if (phases_[i].keys.size() > position && matches(PhaseIndex{i}, start, step + 1))
+        if (!phases_[i].given_up && phases_[i].keys.size() > position &&
+            matches(PhaseIndex{i}, start, step + 1))
           tentative_ = Tentative{PhaseIndex{i}, start};
     }
   }
@@ -155,7 +169,8 @@ bool Iterations::confirm_start(StepIndex step, std::vector<Iteration>& completed
     // Not at the very step at which the stretch began: there it did not fit.
     if (step == unknown_from_ && last_ && last_->end == step) return false;
     for (std::uint32_t i = 0; i < phases_.size() && !tentative_; ++i)
-      if (phases_[i].keys[0] == key_within(log_, step, step)) tentative_ = Tentative{PhaseIndex{i}, step};
+      if (!phases_[i].given_up && phases_[i].keys[0] == key_within(log_, step, step))
+        tentative_ = Tentative{PhaseIndex{i}, step};
     if (!tentative_) return false;
   }
   const Phase& phase = at(tentative_->phase);
@@ -189,6 +204,7 @@ void Iterations::close_unknown(StepIndex end, std::vector<Iteration>& completed)
 // An iteration that is complete and may be of a new phase.
 void Iterations::add(StepIndex start, StepIndex end, std::vector<Iteration>& completed) {
   current_ = Where{intern(start, end), start};
+  if (doubt_) doubt_->examined = 0;
   complete(end, completed);
 }
 
@@ -197,8 +213,11 @@ PhaseIndex Iterations::intern(StepIndex start, StepIndex end) {
   made.keys.reserve(end - start);
   for (StepIndex step = start; step < end; ++step) made.keys.push_back(key_within(log_, step, start));
   for (const std::uint64_t key : made.keys) made.id = mix(made.id, key);
-  for (std::uint32_t i = 0; i < phases_.size(); ++i)
-    if (phases_[i].keys == made.keys) return PhaseIndex{i};
+  for (std::uint32_t i = 0; i < phases_.size(); ++i) {
+    if (phases_[i].keys != made.keys) continue;
+    phases_[i].given_up = false;
+    return PhaseIndex{i};
+  }
   phases_.push_back(std::move(made));
   return PhaseIndex{static_cast<std::uint32_t>(phases_.size() - 1)};
 }
@@ -230,7 +249,7 @@ void Iterations::adopt_period(const Period& period, std::vector<Iteration>& comp
   const std::uint64_t done = end - start;
   current_.reset();
   for (std::uint32_t i = 0; i < phases_.size(); ++i) {
-    if (phases_[i].keys.size() < done || !matches(PhaseIndex{i}, start, end)) continue;
+    if (phases_[i].given_up || phases_[i].keys.size() < done || !matches(PhaseIndex{i}, start, end)) continue;
     if (current_ && at(current_->phase).seen >= phases_[i].seen) continue;
     current_ = Where{PhaseIndex{i}, start};
   }
@@ -239,13 +258,64 @@ void Iterations::adopt_period(const Period& period, std::vector<Iteration>& comp
   if (done == at(current_->phase).keys.size()) complete(end, completed);
 }
 
+// --- parts of iterations that were taken for iterations
+
+void Iterations::doubt(StepIndex from) {
+  if (!doubt_) {
+    if (vain_doubts_ == most_doubts) return;
+    doubt_.emplace(Doubt{from, PeriodFinder(log_), 0, {}});
+    doubt_->finder.restart(from);
+  }
+  doubt_->examined = 0;
+}
+
+// The last two of a period are equal in which iterations began where none may: then they are parts of longer
+// ones, which are found in it.
+bool Iterations::regroup(std::vector<Iteration>& completed) {
+  const auto period = doubt_->finder.push(doubt_->examined);
+  if (!period) return false;
+  const StepIndex end = log_.end(), latest = end - period->length;
+  const auto& since = doubt_->iterations;
+  const auto before = [](const Iteration& iteration, StepIndex step) { return iteration.start < step; };
+  std::vector<StepIndex> starts;
+  for (auto i = std::lower_bound(since.begin(), since.end(), latest, before); i != since.end(); ++i)
+    starts.push_back(i->start);
+  if (current_ && current_->start >= latest && (starts.empty() || starts.back() < current_->start))
+    starts.push_back(current_->start);
+  if (starts.size() < 2) return false;
+  doubt_->examined = period->length;
+  if (may_begin_at(starts, log_, latest - period->length, period->length)) return false;
+  give_up(period->from, completed);
+  adopt_period(*period, completed);
+  return true;
+}
+
+// All phases of which an iteration ended after `from`.
+void Iterations::give_up(StepIndex from, std::vector<Iteration>& completed) {
+  for (const Iteration& one : doubt_->iterations) {
+    if (one.end <= from) continue;
+    count_ -= std::exchange(at(one.phase).seen, 0);
+    at(one.phase).given_up = true;
+  }
+  std::erase_if(completed, [&](const Iteration& one) { return one.end > from; });
+  history_.clear();
+  current_.reset();
+  last_.reset();
+  tentative_.reset();
+  doubt_.reset();
+  vain_doubts_ = 0;
+  unknown_from_ = log_.end();
+}
+
 // --- memory
 
 void Iterations::trim(const std::vector<Iteration>& completed) {
+  if (doubt_ && log_.end() - doubt_->from > longest_doubt) doubt_.reset(), ++vain_doubts_;
   if (current_) {
     StepIndex needed = last_ ? last_->start : current_->start;
     // Nobody has looked at these yet: several become known at once where a period is short.
     if (!completed.empty()) needed = std::min(needed, completed.front().start);
+    if (doubt_) needed = std::min(needed, doubt_->from);
     log_.forget_before(needed);
     return;
   }

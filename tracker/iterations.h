@@ -5,6 +5,9 @@
 //      ^  \_________________________^  |  ^ the last step of a phase: the next one is predicted
 //      |        a known phase begins   |__|
 //
+// Once something else came than was predicted, a longer period may show that the iterations so far are parts
+// of one, as the time steps of a recurrent layer are. Their phases are given up, and the whole ones found.
+//
 // A stretch that fits no phase is cut into iterations once a known phase begins again; each is then a phase
 // of its own. A tail that holds no iteration, as an optimiser's step after several passes, makes the
 // iteration before it one of another phase.
@@ -28,6 +31,7 @@ struct Phase {
   std::vector<std::uint64_t> keys;  // of its steps, by position
   std::uint64_t id;                 // hash of the keys
   std::uint64_t seen = 0;           // complete iterations
+  bool given_up = false;            // they were parts of others; not counted
 };
 
 // An iteration that has just become complete.
@@ -41,7 +45,8 @@ class Iterations {
   explicit Iterations(OpLog& log) : log_(log), finder_(log) {}
 
   // The log's last step is new. Appends the iterations that are now known to be complete, in order. One that
-  // was appended may come again, longer and as another phase, if it turns out to go on (`start` is the same).
+  // was appended may come again, longer and as another phase, if it turns out to go on (`start` is the same),
+  // or within one that began before it, if it is given up.
   void push(std::vector<Iteration>& completed);
 
   // The phase that the program is believed to be in, and the step it began with; none while unknown.
@@ -64,6 +69,14 @@ class Iterations {
     StepIndex start;
   };
 
+  // Something came that was not predicted. What has come since:
+  struct Doubt {
+    StepIndex from;
+    PeriodFinder finder;
+    std::uint64_t examined;             // the longest period that has been, since the latest surprise
+    std::vector<Iteration> iterations;  // complete ones
+  };
+
   bool follow(StepIndex step, std::vector<Iteration>& completed);
   std::optional<PhaseIndex> other_phase(std::uint64_t key, std::uint64_t position) const;
   std::optional<PhaseIndex> longer_than_last(std::uint64_t key) const;
@@ -75,6 +88,9 @@ class Iterations {
   void add(StepIndex start, StepIndex end, std::vector<Iteration>& completed);
   void begin(PhaseIndex phase, StepIndex start);
   void lose(StepIndex unknown_from);
+  void doubt(StepIndex from);
+  bool regroup(std::vector<Iteration>& completed);
+  void give_up(StepIndex from, std::vector<Iteration>& completed);
   bool matches(PhaseIndex phase, StepIndex start, StepIndex end) const;
   PhaseIndex intern(StepIndex start, StepIndex end);
   PhaseIndex predict() const;
@@ -92,6 +108,8 @@ class Iterations {
   StepIndex unknown_from_ = 0;
   std::optional<Tentative> tentative_;
   std::optional<Iteration> last_;  // the latest complete iteration
+  std::optional<Doubt> doubt_;
+  int vain_doubts_ = 0;
 };
 
 }  // namespace pooch::tracker

@@ -19,12 +19,13 @@ void PeriodFinder::restart(StepIndex from) {
   candidates_.clear();
 }
 
-std::optional<Period> PeriodFinder::push() {
+std::optional<Period> PeriodFinder::push(std::uint64_t longer_than) {
   const StepIndex step = log_.end() - 1;
   std::erase_if(candidates_, [&](Candidate& candidate) { return !extend(candidate, step); });
   propose(step);
   const Candidate* found = nullptr;
   for (const Candidate& candidate : candidates_) {
+    if (candidate.length <= longer_than) continue;
     if (candidate.run < std::max(candidate.length, shortest_evidence)) continue;
     if (candidate.kept <= 2 * candidate.changed) continue;
     if (found == nullptr || candidate.length < found->length) found = &candidate;

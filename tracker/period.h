@@ -24,8 +24,8 @@ class PeriodFinder {
 
   // Forgets everything; the stream to be looked at begins at `from`.
   void restart(StepIndex from);
-  // The log's last step is new. Returns the period if the last two of it are equal.
-  std::optional<Period> push();
+  // The log's last step is new. Returns the shortest period longer than that of which the last two are equal.
+  std::optional<Period> push(std::uint64_t longer_than = 0);
 
  private:
   struct Candidate {

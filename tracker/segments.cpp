@@ -136,6 +136,23 @@ std::vector<StepIndex> starts_in_period(const OpLog& log, StepIndex first, std::
   return starts;
 }
 
+bool may_begin_at(std::span<const StepIndex> starts, const OpLog& log, StepIndex first,
+                  std::uint64_t length) {
+  constexpr std::uint64_t little = 8;  // times what is carried over is still no more than the most
+  const auto levels = levels_of(lives(log, first, first + 2 * length), first, length, true);
+  const std::uint64_t least = *std::min_element(levels.begin(), levels.end());
+  const bool judged = content(log, first, first + length).judged;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const StepIndex from = starts[i] - length;  // the same a period ago
+    const StepIndex to = i + 1 < starts.size() ? starts[i + 1] - length : starts[0];
+    if (judged && !content(log, from, to).forward) return false;
+    std::uint64_t most = 0;
+    for (StepIndex step = from; step < to; ++step) most = std::max(most, levels[(step - first) % length]);
+    if (little * (levels[from - first] - least) > most - least) return false;
+  }
+  return true;
+}
+
 std::vector<StepIndex> starts_in_stretch(const OpLog& log, StepIndex first, StepIndex end) {
   if (first == end) return {};
   const auto all = lives(log, first, end);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tracker/op_log.h"
@@ -13,8 +14,12 @@ namespace pooch::tracker {
 // Where nothing tells a beginning the first step counts as one.
 std::vector<StepIndex> starts_in_period(const OpLog& log, StepIndex first, std::uint64_t length);
 
-// The same for a stretch that does not repeat. Empty if no iteration is in it: the end of another one then,
-// as an optimiser's step.
+// Whether iterations may begin at these steps of the second period, in ascending order, at least one: of what
+// forward made little is alive there beside what is alive within, and where kinds tell each has a forward op.
+bool may_begin_at(std::span<const StepIndex> starts, const OpLog& log, StepIndex first, std::uint64_t length);
+
+// The same as starts_in_period() for a stretch that does not repeat. Empty if no iteration is in it: the end
+// of another one then, as an optimiser's step.
 std::vector<StepIndex> starts_in_stretch(const OpLog& log, StepIndex first, StepIndex end);
 
 }  // namespace pooch::tracker

@@ -306,7 +306,8 @@ bool Profiler::is_complete(const Timed& timed) {
 
 const KnownPhase* Profiler::plannable(tracker::PhaseIndex phase) {
   const auto found = known_.find(phase);
-  if (found == known_.end() || !found->second.tells) return nullptr;
+  if (found == known_.end() || !found->second.tells || tracker_.iterations().phase(phase).given_up)
+    return nullptr;
   Known& known = found->second;
   if (known.times_of == wanted) return &*known.structure;
   const auto complete = std::count_if(known.timed.begin(), known.timed.end(), is_complete);

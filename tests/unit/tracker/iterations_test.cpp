@@ -15,16 +15,18 @@ namespace {
 constexpr std::uint64_t tensor_bytes = 4 * MiB;
 
 // A chain of layers as a framework runs it: y = f(x, w) forward, gradients back, then an optimiser's step.
+// Each layer is applied so many times in a row, as a recurrent one is; it has tables to look at then.
 class Chain {
  public:
-  Chain(Tracker& tracker, int layers, std::uint64_t base, std::uint64_t traits = 0)
-      : tracker_(tracker), next_(base), traits_(traits) {
+  Chain(Tracker& tracker, int layers, std::uint64_t base, std::uint64_t traits = 0, std::size_t times = 1)
+      : tracker_(tracker), next_(base), traits_(traits), times_(times) {
     for (int i = 0; i < layers; ++i) {
       weights_.push_back(make());
       momenta_.push_back(make());
       run(OpKind::set, {{weights_[i], Effect::overwrite}});
       run(OpKind::set, {{momenta_[i], Effect::overwrite}});
     }
+    for (int i = 0; times > 1 && i < 5; ++i) tables_.push_back({make(), Effect::read});
   }
 
   void train(bool step = true) {
@@ -72,7 +74,7 @@ class Chain {
     tracker_.freed(address);
     free_.push_back(address);
   }
-  void run(OpKind kind, std::initializer_list<Use> uses, std::uint64_t traits = 0, bool trial = false) {
+  void run(OpKind kind, const std::vector<Use>& uses, std::uint64_t traits = 0, bool trial = false) {
     std::vector<Access> accesses;
     for (const Use& use : uses) accesses.push_back({use.address, tensor_bytes, use.effect});
     Call call{"op", kind, StreamHandle::legacy, accesses};
@@ -86,12 +88,14 @@ class Chain {
   void pass(bool learn) {
     std::vector<Address> maps = {make()};
     run(OpKind::copy_in, {{maps[0], Effect::overwrite}});
-    for (std::size_t i = 0; i < weights_.size(); ++i) {
+    for (std::size_t i = 0; i < weights_.size() * times_; ++i) {
       maps.push_back(make());
       run(OpKind::conv_forward,
-          {{maps[i], Effect::read}, {weights_[i], Effect::read}, {maps[i + 1], Effect::overwrite}});
+          {{maps[i], Effect::read}, {weights_[i / times_], Effect::read}, {maps[i + 1], Effect::overwrite}});
       // In validation as in frameworks: the same convolution, another normalisation.
-      run(OpKind::batch_norm_forward, {{maps[i + 1], Effect::read_write}}, learn ? 1 : 2);
+      std::vector<Use> uses = tables_;
+      uses.push_back({maps[i + 1], Effect::read_write});
+      run(OpKind::batch_norm_forward, uses, learn ? 1 : 2);
       if (!learn) drop(maps[i]);
     }
     if (learn)
@@ -104,14 +108,15 @@ class Chain {
     if (!accumulate)
       for (std::size_t i = 0; i < weights_.size(); ++i) gradients_.push_back(make());
     Address dy = maps.back();
-    for (std::size_t i = weights_.size(); i-- > 0;) {
+    for (std::size_t i = weights_.size() * times_; i-- > 0;) {
+      const bool adds = accumulate || i % times_ != times_ - 1;
       run(OpKind::conv_backward_filter,
           {{maps[i], Effect::read},
            {dy, Effect::read},
-           {gradients_[i], accumulate ? Effect::read_write : Effect::overwrite}});
+           {gradients_[i / times_], adds ? Effect::read_write : Effect::overwrite}});
       const Address dx = make();
       run(OpKind::conv_backward_data,
-          {{weights_[i], Effect::read}, {dy, Effect::read}, {dx, Effect::overwrite}});
+          {{weights_[i / times_], Effect::read}, {dy, Effect::read}, {dx, Effect::overwrite}});
       drop(dy);
       dy = dx;
     }
@@ -122,7 +127,9 @@ class Chain {
 
   Tracker& tracker_;
   std::uint64_t next_, traits_;
+  std::size_t times_;
   std::vector<Address> weights_, momenta_, gradients_, free_;
+  std::vector<Use> tables_;
 };
 
 struct Found {
@@ -131,6 +138,18 @@ struct Found {
 };
 Found found(const Tracker& tracker) {
   return {tracker.iterations().count(), tracker.iterations().phases()};
+}
+
+// All that the program does now is one iteration.
+template <class Program>
+void expect_one(Tracker& tracker, const Program& program) {
+  const StepIndex start = tracker.steps();
+  (void)tracker.take_completed();
+  program();
+  const auto completed = tracker.take_completed();
+  ASSERT_EQ(completed.size(), 1u);
+  EXPECT_EQ(completed[0].start, start);
+  EXPECT_EQ(completed[0].end, tracker.steps());
 }
 
 TEST(Iterations, PlainLoopIsKnownAtTheEndOfTheSecond) {
@@ -285,6 +304,30 @@ TEST(Iterations, ThePhaseAheadIsPredictedFromHistory) {
   const auto validation = tracker.iterations().where();
   ASSERT_TRUE(validation);
   EXPECT_NE(training->phase, validation->phase);
+}
+
+// A layer that is applied 40 times comes back to its weights each time, as a loop does, but what it made is
+// needed until its backward pass.
+TEST(Iterations, RepetitionsWithinOneAreGivenUpForTheWhole) {
+  Tracker tracker;
+  Chain chain(tracker, 2, 1 << 30, 0, 40);
+  for (int i = 0; i < 4; ++i) chain.train();
+  EXPECT_LE(found(tracker).iterations, 4u);
+  for (int i = 0; i < 5; ++i) expect_one(tracker, [&] { chain.train(); });
+}
+
+TEST(Iterations, RepetitionsAreGivenUpWhereValidationComesBetween) {
+  Tracker tracker;
+  Chain chain(tracker, 2, 1 << 30, 0, 40);
+  for (int i = 0; i < 5; ++i) {
+    chain.validate();
+    for (int k = 0; k < 4; ++k) {
+      if (i < 2)
+        chain.train();
+      else
+        expect_one(tracker, [&] { chain.train(); });
+    }
+  }
 }
 
 // Ops on random tensors that are never the same for long.
