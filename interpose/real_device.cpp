@@ -307,7 +307,7 @@ Result<DeviceInfo> RealDevice::info() {
 // where programs (0x55…) and their libraries (0x7f…) lie. Whichever the driver does not give is left to it.
 Result<Address> RealDevice::reserve(std::uint64_t bytes) {
   CUdeviceptr base = 0;
-  for (const CUdeviceptr odd : {0x6a5a'4a40'0000, 0x5a5a'4a40'0000, 0x3a5a'4a40'0000, 0x2a5a'4a40'0000}) {
+  for (const CUdeviceptr odd : {0x6a5a'4c00'0000, 0x5a5a'4c00'0000, 0x3a5a'4c00'0000, 0x2a5a'4c00'0000}) {
     if (driver_->cuMemAddressReserve(&base, bytes, 0, odd, 0) != CUDA_SUCCESS) continue;
     if (base == odd) return Address{base};
     (void)driver_->cuMemAddressFree(base, bytes);

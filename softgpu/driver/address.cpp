@@ -9,6 +9,8 @@ namespace softgpu {
 namespace {
 
 constexpr std::uint64_t arena_bytes = std::uint64_t{64} << 30;
+// An H200's driver rounds an address that is asked for up to that.
+constexpr std::uint64_t asked_granule = std::uint64_t{32} << 20;
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) / to * to;
@@ -123,7 +125,8 @@ std::optional<std::uint64_t> AddressMap::reserve(std::uint64_t bytes, std::uint6
                                                  std::uint64_t hint) {
   alignment = std::max(alignment, granule);
   const bool low = hint == 0 && next_low_ != 0;
-  const std::uint64_t base = reserve_pages(bytes, alignment, low ? round_up(next_low_, alignment) : hint);
+  const std::uint64_t wanted = low ? round_up(next_low_, alignment) : round_up(hint, asked_granule);
+  const std::uint64_t base = reserve_pages(bytes, alignment, wanted);
   if (low && base == round_up(next_low_, alignment)) next_low_ = base + bytes;
   if (base == 0) return std::nullopt;
   reservations_.emplace(base, bytes);

@@ -40,7 +40,7 @@ FOR_GOALS = ("network", "batch", "torch_batch", "gpt_batch", "memory")  # option
 
 class Silicon:
     def __init__(self, o):
-        self.o, self.programs, self.device = o, Programs(o.build), Device(o.device)
+        self.o, self.programs, self.device = o, Programs(o.build, o.logs, o.run_limit), Device(o.device)
 
     def pooch(self, command, policy, backing, memory):
         limit = ["--memory", memory, "--policy", policy] if memory else []  # without a cap as a user starts it
@@ -161,6 +161,8 @@ def options(words):
     parser.add_argument("--out", default="silicon.json")
     parser.add_argument("--table", help="file for the table as well")
     parser.add_argument("--time-limit", type=float, default=0, help="seconds; rows not begun by then are skipped (none)")
+    parser.add_argument("--run-limit", type=float, default=550, metavar="SECONDS", help="what one run may take (550)")
+    parser.add_argument("--logs", metavar="FOLDER", help="keep there all that each run says, one file each")
     parser.add_argument("--build")
     parser.add_argument("--python", default=sys.executable, help="for PyTorch")
     o = parser.parse_args(words)

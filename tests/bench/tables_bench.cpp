@@ -19,7 +19,7 @@ void look_for_addresses(benchmark::State& state) {
   const HostBlock block(std::as_bytes(std::span<const std::uint32_t>(tokens)));
   for (auto _ : state)
     find_addresses(
-        block, Evidence::table, Address{0x6a5a'4a40'0000}, std::uint64_t{40} << 30,
+        block, Evidence::table, Address{0x6a5a'4c00'0000}, std::uint64_t{40} << 30,
         [](Address) { return PointsTo::inside; }, [](Address) {});
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * state.range(0) * 1024);
 }

@@ -1,5 +1,7 @@
 // What the calls of virtual memory cost: by the number of handles that a call spans and by their size, with
 // the device idle and with copies in flight.
+#include <fmt/core.h>
+
 #include <array>
 #include <map>
 #include <optional>
@@ -15,8 +17,7 @@ constexpr int repetitions = 5;
 class Load {
  public:
   enum class Way { within_device, to_device, to_host };
-  Load(Bench& bench, Way way)
-      : bench_(bench), way_(way), bytes_(way == Way::within_device ? GiB : 64 * MiB), from_(bytes_) {
+  Load(Bench& bench, Way way, std::size_t bytes) : bench_(bench), way_(way), bytes_(bytes), from_(bytes_) {
     if (way == Way::within_device) {
       to_.emplace(bytes_);
     } else {
@@ -75,8 +76,8 @@ class Load {
 // others span as many as they are given. Medians in microseconds.
 class Handles {
  public:
-  Handles(Bench& bench, std::size_t bytes, Load* load)
-      : clock_(bench.clock), bytes_(bytes), load_(load), handles_(std::min<std::size_t>(GiB / bytes, 64)) {}
+  Handles(Bench& bench, std::size_t bytes, Load* load, std::size_t most = 64)
+      : clock_(bench.clock), bytes_(bytes), load_(load), handles_(std::min<std::size_t>(GiB / bytes, most)) {}
 
   Json measure() {
     const std::size_t all = handles_.size() * bytes_;
@@ -152,12 +153,44 @@ void vmm_section(Bench& bench, Json& out) {
 void vmm_under_load_section(Bench& bench, Json& out) {
   if (bench.software && bench.holds_bytes)
     throw NoAnswer("the software GPU copies too slowly to be kept busy where memory has content");
-  constexpr std::pair<const char*, Load::Way> ways[] = {{"within_device", Load::Way::within_device},
-                                                        {"to_device", Load::Way::to_device},
-                                                        {"to_host", Load::Way::to_host}};
-  for (const auto& [name, way] : ways) {
-    Load load(bench, way);
+  struct Case {
+    const char* name;
+    Load::Way way;
+    std::size_t bytes;  // of a copy
+  };
+  for (const auto& [name, way, bytes] :
+       {Case{"within_device", Load::Way::within_device, GiB},
+        Case{"to_device", Load::Way::to_device, 64 * MiB}, Case{"to_host", Load::Way::to_host, 64 * MiB}}) {
+    Load load(bench, way, bytes);
     measure_all_sizes(bench, &load, out[name]);
+  }
+}
+
+// Whether calls that have to wait for a copy wait less for small ones.
+void vmm_under_small_copies_section(Bench& bench, Json& out) {
+  if (bench.software && bench.holds_bytes)
+    throw NoAnswer("the software GPU copies too slowly to be kept busy where memory has content");
+  for (const std::size_t mib : {256, 16, 2}) {
+    Load load(bench, Load::Way::to_host, mib * MiB);
+    out["to_host_in_" + std::to_string(mib) + "MiB"] = Handles(bench, 2 * MiB, &load, 2).measure();
+  }
+}
+
+// Reservations at places that are asked for, of as many bytes as a session's arena has and of fewer.
+void places_section(Bench&, Json& out) {
+  constexpr CUdeviceptr odd = 0x5a'4a40'0000;
+  for (const std::size_t tib : {16, 4, 1}) {
+    for (const CUdeviceptr high : {0x6a, 0x5a, 0x3a, 0x2a, 0x1a, 0x0a, 0x06, 0x03, 0x01}) {
+      const CUdeviceptr asked = (high << 40) + odd;
+      CUdeviceptr given = 0;
+      const CUresult result =
+          driver_call(cuMemAddressReserve, &given, tib << 40, std::size_t{0}, asked, 0ULL);
+      if (result == CUDA_SUCCESS) must_call(cuMemAddressFree, given, tib << 40);
+      out["rows"].push_back({{"tib", tib},
+                             {"asked", fmt::format("{:#x}", asked)},
+                             {"result", static_cast<int>(result)},
+                             {"given", fmt::format("{:#x}", given)}});
+    }
   }
 }
 

@@ -53,7 +53,9 @@ class Device:
 class Programs:
     """`folder`: a build folder or a bundle; without one the bundle around this file, else the folder `build` of the source tree."""
 
-    def __init__(self, folder=None):
+    def __init__(self, folder=None, logs=None, seconds=550):
+        """`logs`: a folder for all that each run says. `seconds`: what one run may take."""
+        self.logs, self.seconds, self.count = logs and pathlib.Path(logs), seconds, 0
         if folder is None:
             folder = ROOT if (ROOT / "bin/pooch").exists() else ROOT / "build"
         self.folder = pathlib.Path(folder).resolve()
@@ -66,7 +68,17 @@ class Programs:
             self.folder / places[name] for name in ("pooch", "train", "softgpu", *TESTS))
         self.examples = ROOT / "examples/pytorch"
 
-    def run(self, device, command, *options, env=None, timeout=550):
+    def keep(self, said):
+        """Writes down what was run and what it said, where that is wanted."""
+        if self.logs is None:
+            return
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.count += 1
+        text = {name: part.decode(errors="replace") if isinstance(part, bytes) else part or "" for name, part in said.items()}
+        (self.logs / f"{os.getpid()}-{self.count:03}.txt").write_text(
+            "".join(f"=== {name}\n{part}\n" for name, part in text.items()), encoding="utf-8")
+
+    def run(self, device, command, *options, env=None):
         """`pooch run --device DEVICE OPTIONS -- COMMAND`; without --no-pooch with a summary. The trainer's losses and weights
         come along where it is the command. Raises what subprocess.run does."""
         with tempfile.TemporaryDirectory() as folder:
@@ -80,9 +92,15 @@ class Programs:
                 options = (*options, "--summary", str(files["summary"]))
             environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOCH_", "SOFTGPU_", "LD_PRELOAD"))}
             environment |= {"POOCH_CACHE": f"{folder}/plans", "SOFTGPU_REPORT": str(files["device"])} | (env or {})
-            done = subprocess.run([str(self.pooch), "run", "--device", device.text, *options, "--", *command], env=environment,
-                                  capture_output=True, text=True, timeout=timeout)
+            words = [str(self.pooch), "run", "--device", device.text, *options, "--", *command]
+            shown = " ".join([*(f"{name}={value}" for name, value in (env or {}).items()), *words])
+            try:
+                done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=self.seconds)
+            except subprocess.TimeoutExpired as error:
+                self.keep({"command": shown, "status": f"ended after {self.seconds} s", "stdout": error.stdout, "stderr": error.stderr})
+                raise
             text = {name: path.read_text(encoding="utf-8") if path.exists() else "" for name, path in files.items()}
+        self.keep({"command": shown, "status": str(done.returncode), "stdout": done.stdout, "stderr": done.stderr, "summary": text["summary"]})
         return Run(done.returncode, done.stdout, done.stderr, json.loads(text["summary"] or "null"),
                    json.loads(text["device"] or "null"), text["losses"].splitlines(), text["weights"].splitlines())
 

@@ -35,7 +35,8 @@ FACTS = {"device": "the model's", "versions": "those of the libraries that are f
          "kernel": OF_MODEL, "kernel_handles": "its functions' queries refuse what is no function",
          "backend_plan": "its plans know no handle", "batch_norm_saved": "its cuDNN rounds in its own way",
          "tensor_map": "its maps begin with the address",
-         "vmm": OF_MODEL, "vmm_under_load": OF_MODEL + "; no call waits for work on other memory", "remap": OF_MODEL,
+         "vmm": OF_MODEL, "vmm_under_load": OF_MODEL + "; no call waits for work on other memory", "vmm_under_small_copies": OF_MODEL,
+         "places": "its driver gives every place of 32 MiB that is free", "remap": OF_MODEL,
          "alias": "mapping is mmap: two addresses are one memory always",
          "host_numa_backed": "it has no host memory at device addresses", "host_backed": "it has no host memory at device addresses",
          "device_copy": OF_MODEL, "pinning": OF_MODEL}
@@ -135,6 +136,8 @@ def options(words):
     parser.add_argument("--add", action="store_true", help="keep the checks that OUT has and that are not made now")
     parser.add_argument("--repetitions", type=int, default=1, help="of each of the trainer's runs with pooch (1)")
     parser.add_argument("--time-limit", type=float, default=0, help="seconds; checks not begun by then are skipped (none)")
+    parser.add_argument("--run-limit", type=float, default=550, metavar="SECONDS", help="what one run may take (550)")
+    parser.add_argument("--logs", metavar="FOLDER", help="keep there all that each run says, one file each")
     parser.add_argument("--build", help="build folder (the bundle, or the folder build)")
     parser.add_argument("--python", default=sys.executable, help="for PyTorch")
     o = parser.parse_args(words)
@@ -159,7 +162,7 @@ def earlier(o):
 
 def main(words):
     o = options(words)
-    programs, device, checks = Programs(o.build), Device(o.device), Checks(o.only, o.time_limit)
+    programs, device, checks = Programs(o.build, o.logs, o.run_limit), Device(o.device), Checks(o.only, o.time_limit)
     facts = Facts(programs, device)
     try:
         around = machine(facts, o.python)

@@ -13,6 +13,8 @@ std::span<const Section> sections() {
       {"tensor_map", tensor_map_section},
       {"vmm", vmm_section},
       {"vmm_under_load", vmm_under_load_section},
+      {"vmm_under_small_copies", vmm_under_small_copies_section},
+      {"places", places_section},
       {"alias", alias_section},
       {"remap", remap_section},
       {"host_numa_backed", host_numa_backed_section},

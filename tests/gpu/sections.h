@@ -15,6 +15,8 @@ void kernel_handles_section(Bench&, Json&);
 // facts_vmm.cpp
 void vmm_section(Bench&, Json&);
 void vmm_under_load_section(Bench&, Json&);
+void vmm_under_small_copies_section(Bench&, Json&);
+void places_section(Bench&, Json&);
 // facts_memory.cpp
 void alias_section(Bench&, Json&);
 void remap_section(Bench&, Json&);

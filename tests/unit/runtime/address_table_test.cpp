@@ -7,7 +7,7 @@
 namespace pooch::runtime {
 namespace {
 
-constexpr Address base{0x6a5a'4a40'0000};
+constexpr Address base{0x6a5a'4c00'0000};
 constexpr std::uint64_t bytes = std::uint64_t{40} << 30;
 constexpr std::uint64_t allocation = 64 * MiB;  // all of the range is allocations of that size
 
