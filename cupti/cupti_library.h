@@ -17,7 +17,9 @@
   X(cuptiActivityPushExternalCorrelationId) \
   X(cuptiActivityRegisterCallbacks)         \
   X(cuptiActivitySetAttribute)              \
+  X(cuptiEnableDomain)                      \
   X(cuptiGetResultString)                   \
+  X(cuptiGetStreamIdEx)                     \
   X(cuptiGetVersion)                        \
   X(cuptiSubscribe_v2)                      \
   X(cuptiUnsubscribe)

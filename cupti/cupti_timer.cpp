@@ -1,6 +1,7 @@
 #include "cupti/cupti_timer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "core/log.h"
@@ -19,8 +20,33 @@ constexpr CUpti_ActivityKind kinds[] = {
     CUPTI_ACTIVITY_KIND_RUNTIME,
 };
 
-// None is enabled; CUPTI wants a function.
-void CUPTIAPI no_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
+// The runtime's call that this thread is inside. What a driver's call within it launches has the number of
+// the runtime's, and no external id that came later than that began (docs/decisions/0079).
+struct RuntimeCall {
+  unsigned subscription;  // that saw it begin; its end may have had none
+  std::uint32_t number;   // 0: none
+};
+constinit thread_local RuntimeCall runtime_call{0, 0};
+std::atomic<unsigned> subscription{0};
+// The op under way has been noted with that number, and there is no external id to be taken back.
+constinit thread_local bool noted = false;
+
+void CUPTIAPI on_runtime_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId, const void* data) {
+  if (domain != CUPTI_CB_DOMAIN_RUNTIME_API) return;
+  const auto& call = *static_cast<const CUpti_CallbackData*>(data);
+  runtime_call = {subscription.load(std::memory_order_relaxed),
+                  call.callbackSite == CUPTI_API_ENTER ? call.correlationId : 0};
+}
+
+std::uint32_t number_of_runtime_call() {
+  return runtime_call.subscription == subscription.load(std::memory_order_relaxed) ? runtime_call.number : 0;
+}
+
+// In the runtime's call around an op pooch launches too: its own kernels, and copies in its own streams.
+bool may_be_the_op(const OpCall& call, const DeviceWork& work) {
+  using Kind = DeviceWork::Kind;
+  return work.kind == Kind::kernel || (work.kind == Kind::copy && work.stream == call.stream);
+}
 
 #define POOCH_CUPTI(library, function, ...) (library).check((library).function(__VA_ARGS__), #function)
 
@@ -41,13 +67,14 @@ CuptiTimer::~CuptiTimer() {
 
 // The subscription comes first: it is what tells that another profiler is at work, and keeps others away.
 Status CuptiTimer::start(std::size_t buffer_bytes) {
+  ++subscription;
   char holder[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = {};
   CUpti_SubscriberParams params = {};
   params.structSize = CUpti_SubscriberParams_STRUCT_SIZE;
   params.subscriberName = "pooch";
   params.oldSubscriberName = holder;
   params.oldSubscriberSize = sizeof holder;
-  const CUptiResult subscribed = cupti_.cuptiSubscribe_v2(&subscriber_, no_callback, nullptr, &params);
+  const CUptiResult subscribed = cupti_.cuptiSubscribe_v2(&subscriber_, on_runtime_call, nullptr, &params);
   if (subscribed == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
     subscriber_ = nullptr;
     return Error{ErrorCode::not_supported,
@@ -72,7 +99,7 @@ Status CuptiTimer::start(std::size_t buffer_bytes) {
     if (Status s = POOCH_CUPTI(cupti_, cuptiActivityEnable, kind); !s) return s;
     enabled_.push_back(kind);
   }
-  return Done{};
+  return POOCH_CUPTI(cupti_, cuptiEnableDomain, 1, subscriber_, CUPTI_CB_DOMAIN_RUNTIME_API);
 }
 
 void CuptiTimer::set(CUpti_ActivityAttribute attribute, std::uint8_t value) {
@@ -80,12 +107,26 @@ void CuptiTimer::set(CUpti_ActivityAttribute attribute, std::uint8_t value) {
   (void)cupti_.cuptiActivitySetAttribute(attribute, &bytes, &value);
 }
 
-Status CuptiTimer::begin(std::uint64_t op, StreamHandle) {
+// 0: CUPTI does not know it.
+std::uint32_t CuptiTimer::number_of(StreamHandle stream) const {
+  const bool per_thread = stream == StreamHandle::per_thread;
+  const bool named = !per_thread && stream != StreamHandle::legacy;
+  std::uint32_t number = 0;
+  const CUptiResult told = cupti_.cuptiGetStreamIdEx(
+      nullptr, named ? reinterpret_cast<CUstream>(stream) : nullptr, per_thread ? 1 : 0, &number);
+  return told == CUPTI_SUCCESS ? number : 0;
+}
+
+Status CuptiTimer::begin(std::uint64_t op, StreamHandle stream) {
   if (stopped_) return Error{ErrorCode::internal, "an op was begun in a timer that has stopped"};
+  const std::uint32_t around = number_of_runtime_call();
+  noted = around != 0;
+  if (noted) return RecordInbox::instance().note({around, op, true, number_of(stream)}), Done{};
   return POOCH_CUPTI(cupti_, cuptiActivityPushExternalCorrelationId, RecordInbox::op_kind, op);
 }
 
 Status CuptiTimer::end(std::uint64_t op, StreamHandle) {
+  if (std::exchange(noted, false)) return Done{};
   std::uint64_t popped = op;
   if (Status s = POOCH_CUPTI(cupti_, cuptiActivityPopExternalCorrelationId, RecordInbox::op_kind, &popped);
       !s)
@@ -127,6 +168,7 @@ bool CuptiTimer::belongs(const DeviceWork& work) {
     if (call == calls_.end() || call->correlation != work.correlation) return false;
   }
   next_call_ = static_cast<std::size_t>(call - calls_.begin()) + 1;
+  if (call->around && !may_be_the_op(*call, work)) return true;
   if (!zero_ns_) zero_ns_ = work.start_ns;
   auto at = spans_.end();
   if (!spans_.empty() && spans_.back().first >= call->op) {
@@ -137,6 +179,11 @@ bool CuptiTimer::belongs(const DeviceWork& work) {
     at = spans_.insert(at, {call->op, Span{work.start_ns, work.end_ns, work.stream, 0}});
   Span& span = at->second;
   if (span.given) return ++late_ > 0;
+  if (call->around) {
+    // Replays come ahead of the op in the same call.
+    if (work.start_ns >= span.start_ns) span = {work.start_ns, work.end_ns, work.stream, round_};
+    return true;
+  }
   span.start_ns = std::min(span.start_ns, work.start_ns);
   span.end_ns = std::max(span.end_ns, work.end_ns);
   span.round = round_;
@@ -188,17 +235,20 @@ Status CuptiTimer::stop(std::vector<OpTime>& last) {
   if (!enabled_.empty()) {
     flushed = POOCH_CUPTI(cupti_, cuptiActivityFlushAll, 0);
     disable();
-    // Takes our buffers back, with what had not finished marked so.
+    fetch();
+    // Takes our buffers back, with what had not finished marked so or without times.
     if (Status s = POOCH_CUPTI(cupti_, cuptiActivityFlushAll, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED); !s)
       flushed = s;
   }
+  const std::uint64_t lost = untimed_;
   fetch();
   match();
+  cut_ = cut_ || untimed_ > lost;
   for (auto& [op, span] : spans_)
     if (!span.given && (!cut_ || followed(span))) give(op, span, last);
   std::size_t dropped = 0;
   if (cupti_.cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) != CUPTI_SUCCESS) dropped = 0;
-  if (dropped + untimed_ > 0) log::warn("CUPTI lost {} records: some ops have no time", dropped + untimed_);
+  if (dropped + lost > 0) log::warn("CUPTI lost {} records: some ops have no time", dropped + lost);
   if (late_ > 0) log::debug("CUPTI gave {} records of ops that had been taken for whole", late_);
   RecordInbox::instance().close();
   set(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 0);  // as others expect it

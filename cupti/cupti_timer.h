@@ -43,6 +43,7 @@ class CuptiTimer final : public OpTimer {
   void fetch();
   void match();
   bool belongs(const DeviceWork& work);
+  std::uint32_t number_of(StreamHandle stream) const;
   bool followed(const Span& span) const;
   void give(std::uint64_t op, Span& span, std::vector<OpTime>& into);
 

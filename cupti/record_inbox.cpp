@@ -19,6 +19,12 @@ Record as(const CUpti_Activity& record) {
   return copy;
 }
 
+// Of interpose/*.ptx.
+bool is_own(const char* kernel) {
+  return kernel != nullptr &&
+         (std::strcmp(kernel, "memory_digest") == 0 || std::strcmp(kernel, "batch_norm") == 0);
+}
+
 }  // namespace
 
 void RecordInbox::Release::operator()(std::uint8_t* buffer) const {
@@ -44,6 +50,11 @@ void RecordInbox::open(decltype(&cuptiActivityGetNextRecord) next_record, std::s
   next_record_ = next_record;
   delivery_ = {};
   open_ = true;
+}
+
+void RecordInbox::note(const OpCall& call) {
+  const Lock lock(mutex_);
+  if (open_) delivery_.calls.push_back(call);
 }
 
 Delivery RecordInbox::take() {
@@ -95,21 +106,24 @@ void RecordInbox::complete(CUcontext, std::uint32_t, std::uint8_t* buffer, std::
 }
 
 void RecordInbox::read(const CUpti_Activity& record) {
-  const auto keep = [this](const auto& work) {
+  using Kind = DeviceWork::Kind;
+  const auto keep = [this](const auto& work, Kind kind) {
     if (work.start == 0 && work.end == 0) {
       ++delivery_.untimed;
     } else {
-      delivery_.work.push_back({work.correlationId, work.streamId, work.start, work.end});
+      delivery_.work.push_back({work.correlationId, work.streamId, work.start, work.end, kind});
     }
   };
   switch (record.kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-    case CUPTI_ACTIVITY_KIND_KERNEL:
-      return keep(as<CUpti_ActivityKernel10>(record));
+    case CUPTI_ACTIVITY_KIND_KERNEL: {
+      const auto kernel = as<CUpti_ActivityKernel10>(record);
+      return keep(kernel, is_own(kernel.name) ? Kind::own_kernel : Kind::kernel);
+    }
     case CUPTI_ACTIVITY_KIND_MEMCPY:
-      return keep(as<CUpti_ActivityMemcpy6>(record));
+      return keep(as<CUpti_ActivityMemcpy6>(record), Kind::copy);
     case CUPTI_ACTIVITY_KIND_MEMSET:
-      return keep(as<CUpti_ActivityMemset4>(record));
+      return keep(as<CUpti_ActivityMemset4>(record), Kind::copy);
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: {
       const auto external = as<CUpti_ActivityExternalCorrelation>(record);
       if (external.externalKind == op_kind)

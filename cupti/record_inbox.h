@@ -12,14 +12,19 @@ namespace pooch::cupti {
 
 // One kernel, copy or set, in device nanoseconds.
 struct DeviceWork {
+  enum class Kind : std::uint8_t { kernel, own_kernel, copy };
   std::uint32_t correlation;  // of the API call that launched it
   std::uint32_t stream;       // CUPTI's number of its stream
   std::uint64_t start_ns, end_ns;
+  Kind kind;  // own_kernel: pooch's; copy: or a set
 };
-// An API call made inside an op.
+// An API call made inside an op; or, `around` it, the runtime's call that launches the op in `stream`
+// (CUPTI's number).
 struct OpCall {
   std::uint32_t correlation;
   std::uint64_t op;
+  bool around = false;
+  std::uint32_t stream = 0;
 };
 
 struct Delivery {
@@ -39,6 +44,7 @@ class RecordInbox {
   static constexpr CUpti_ExternalCorrelationKind op_kind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2;
 
   void open(decltype(&cuptiActivityGetNextRecord) next_record, std::size_t buffer_bytes);
+  void note(const OpCall& call);
   Delivery take();
   // What comes from now on is thrown away.
   void close();

@@ -2,7 +2,8 @@
 // the vendor's libraries reach their driver. While nobody listens nothing is noted and nothing costs time.
 //
 // Times are virtual nanoseconds. A correlation is the number of the API call, whatever belongs to the call
-// has the same.
+// has the same: the number of the runtime's call where the runtime calls the driver, whose own calls are not
+// noted then, as on silicon.
 #pragma once
 
 #include <cuda.h>
@@ -24,7 +25,7 @@ enum ActivityKinds : unsigned {
 
 // One API call, at its return, in the thread that made it.
 struct CallActivity {
-  const char* name;  // the exported symbol, static
+  const char* name;  // the exported symbol, static; null: the runtime's
   std::uint32_t correlation;
   std::int64_t start, end;
   CUresult refused;  // why it was not even begun (no context, an earlier violation, …), else success
@@ -52,6 +53,8 @@ struct WorkActivity {
 struct ActivitySink {
   void (*call)(const CallActivity&);
   void (*work)(const WorkActivity&);
+  // Not under the lock: a call of the runtime begins, or ends, in this thread.
+  void (*runtime_call)(bool begins, std::uint32_t correlation);
 };
 
 struct ActivityTable {
@@ -64,6 +67,9 @@ struct ActivityTable {
   // Public ids; 0 where there is no such thing.
   std::uint32_t (*context_id)(CUcontext context);
   std::uint32_t (*stream_id)(CUcontext context, CUstream stream, bool per_thread);
+  // The runtime: this thread begins and ends a call.
+  void (*begin_runtime_call)();
+  void (*end_runtime_call)();
 };
 
 }  // namespace softgpu

@@ -49,6 +49,7 @@ void Profiler::end(std::uint64_t number, StreamHandle stream, const tracker::Op&
   if (const auto ended = timer_->end(number, stream); !ended) fail(ended.error());
   --under_way_;
   Target& target = targets_[number - (next_op_ - targets_.size())];
+  if (op.step) ++timed_steps_;
   if (op.step)
     target = {true, tracker_.steps(), disturbed, true, true};
   else if (is_host_copy(op.description.kind))
@@ -133,8 +134,28 @@ void Profiler::end_timer() {
   drop_marks();
 }
 
+// CUPTI's records come by ways that a driver may change. Where they lack many ops, events tell.
+bool Profiler::lacks_many() const {
+  const auto lacking =
+      std::ranges::count_if(targets_, [](const Target& t) { return t.pending && t.step && t.launched; });
+  return source_ == "cupti" && static_cast<std::size_t>(lacking) * lacking_share > timed_steps_;
+}
+
+void Profiler::turn_to_events() {
+  log::info("CUPTI tells no times of many ops: they come from events");
+  choice_ = cupti::TimerChoice::events;
+  for (auto& [phase, known] : known_)
+    std::erase_if(known.timed, [](const Timed& t) { return !is_complete(t); });
+  running_.reset();
+  timing_ = false;
+}
+
 // Everything that was timed has finished, so an op without a time had nothing to do.
 void Profiler::fill_in() {
+  if (lacks_many()) {
+    turn_to_events();
+    targets_.clear();
+  }
   for (const Target& target : targets_) {
     if (!target.pending || !target.step || target.index == 0) continue;
     const TimedOp* const before = find({true, target.index - 1, false, false});
@@ -154,6 +175,7 @@ bool Profiler::open_timer() {
     return false;
   }
   timer_ = std::move(*opened);
+  timed_steps_ = 0;
   source_ = timer_->source();
   return true;
 }

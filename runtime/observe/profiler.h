@@ -109,6 +109,7 @@ class Profiler {
   static constexpr std::uint32_t most_described = 4;
   static constexpr std::uint64_t untold = 1;  // iterations of the run
   static constexpr tracker::StepIndex most_early = 20'000;
+  static constexpr std::size_t lacking_share = 8;  // an eighth without times are many
 
   void decide(tracker::StepIndex next);
   void decide_early();
@@ -129,6 +130,8 @@ class Profiler {
   void drop_marks();
   void fail(const Error& why);
   void end_timer();
+  bool lacks_many() const;
+  void turn_to_events();
   void fill_in();
   PhaseProfile profile_of(const Known& known, const tracker::Phase& phase) const;
   bool estimate(PhaseProfile& phase) const;
@@ -136,7 +139,7 @@ class Profiler {
 
   Device& device_;
   tracker::Tracker& tracker_;
-  const std::optional<cupti::TimerChoice> choice_;
+  std::optional<cupti::TimerChoice> choice_;
   mutable SubstituteTrials trials_;  // asking takes what has come
   std::unique_ptr<cupti::OpTimer> timer_;
   std::string source_;
@@ -144,6 +147,7 @@ class Profiler {
   std::uint64_t next_op_ = 0;
   std::deque<Target> targets_;         // of the timer's latest op numbers, up to next_op_
   std::size_t pending_ = 0;            // of those
+  std::size_t timed_steps_ = 0;        // by this timer
   std::size_t under_way_ = 0;          // of those: begun, not ended
   std::vector<StreamHandle> streams_;  // that they are in
   std::vector<EventHandle> marks_;     // behind them, not yet seen to be finished

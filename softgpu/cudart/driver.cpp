@@ -7,6 +7,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "softgpu/activity.h"
+
 namespace softgpu::cudart {
 namespace {
 
@@ -15,6 +17,7 @@ constexpr int cuda_version = 13000;
 struct Driver {
   DriverTable legacy;
   DriverTable per_thread;
+  const ActivityTable* activity = nullptr;
   bool found = false;
 
   Driver();
@@ -41,6 +44,10 @@ Driver::Driver() {
   void* probe = nullptr;
   get("", &probe, cuda_version, CU_GET_PROC_ADDRESS_DEFAULT, nullptr);
 
+  const auto tables = reinterpret_cast<decltype(&cuGetExportTable)>(dlsym(library, "cuGetExportTable"));
+  const void* table = nullptr;
+  if (tables && tables(&table, &activity_table_id) == CUDA_SUCCESS)
+    activity = static_cast<const ActivityTable*>(table);
   legacy.get_proc_address = get;
 #define SOFTGPU_LOOK_UP(name) look_up(get, "cu" #name, CU_GET_PROC_ADDRESS_DEFAULT, legacy.name);
   SOFTGPU_DRIVER_FUNCTIONS(SOFTGPU_LOOK_UP)
@@ -135,6 +142,14 @@ void forget_contexts() {
   std::lock_guard lock(contexts_mutex);
   contexts.fill(nullptr);
   contexts_epoch.fetch_add(1, std::memory_order_release);
+}
+
+RuntimeCall::RuntimeCall() {
+  if (instance().activity) instance().activity->begin_runtime_call();
+}
+
+RuntimeCall::~RuntimeCall() {
+  if (instance().activity) instance().activity->end_runtime_call();
 }
 
 }  // namespace softgpu::cudart

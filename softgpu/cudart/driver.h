@@ -157,6 +157,15 @@ void forget_contexts();
 // Notes an error for cudaGetLastError and returns it.
 cudaError_t record(cudaError_t error);
 
+// Tells a profiler that listens to the driver that this thread is inside a call of the runtime.
+class RuntimeCall {
+ public:
+  RuntimeCall();
+  ~RuntimeCall();
+  RuntimeCall(const RuntimeCall&) = delete;
+  RuntimeCall& operator=(const RuntimeCall&) = delete;
+};
+
 // Calls through a slot.
 template <class... Parameters, class... Args>
 cudaError_t call(CUresult (*function)(Parameters...), Args... args) {
@@ -168,6 +177,7 @@ cudaError_t call(CUresult (*function)(Parameters...), Args... args) {
 template <class... Parameters, class... Args>
 cudaError_t in_context(CUresult (*DriverTable::*slot)(Parameters...), Streams streams, Args... args) {
   cudaError_t error = enter_context();
+  const RuntimeCall known;
   if (error == cudaSuccess) error = call(driver(streams).*slot, args...);
   return record(error);
 }

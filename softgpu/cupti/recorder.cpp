@@ -39,7 +39,10 @@ void on_call(const CallActivity& call) {
 void on_work(const WorkActivity& work) {
   Recorder::instance().note(work);
 }
-constexpr ActivitySink sink{on_call, on_work};
+void on_runtime_call(bool begins, std::uint32_t correlation) {
+  Recorder::instance().note_runtime_call(begins, correlation);
+}
+constexpr ActivitySink sink{on_call, on_work, on_runtime_call};
 
 }  // namespace
 
@@ -54,7 +57,8 @@ void Recorder::tell_driver() {
   if ((kinds & kernel_kinds) != 0) wanted |= activity_kernels;
   if ((kinds & bit(CUPTI_ACTIVITY_KIND_MEMCPY)) != 0) wanted |= activity_copies;
   if ((kinds & bit(CUPTI_ACTIVITY_KIND_MEMSET)) != 0) wanted |= activity_sets;
-  if ((kinds & bit(CUPTI_ACTIVITY_KIND_DRIVER)) != 0) wanted |= activity_calls;
+  if ((kinds & (bit(CUPTI_ACTIVITY_KIND_DRIVER) | bit(CUPTI_ACTIVITY_KIND_RUNTIME))) != 0)
+    wanted |= activity_calls;
   driver()->listen(&sink, wanted);
 }
 
@@ -85,6 +89,7 @@ void Recorder::finalize() {
   driver()->wait_for_all();
   kinds_ = 0;
   driver()->listen(nullptr, 0);
+  callback_ = nullptr;
   buffers_.stop();
 }
 
@@ -93,6 +98,20 @@ std::vector<std::uint64_t>* Recorder::external_ids(CUpti_ExternalCorrelationKind
   if (kind <= CUPTI_EXTERNAL_CORRELATION_KIND_INVALID || kind >= CUPTI_EXTERNAL_CORRELATION_KIND_SIZE)
     return nullptr;
   return &ids[kind];
+}
+
+void Recorder::call_back(CUpti_CallbackFunc function, void* user) {
+  callback_user_ = user;
+  callback_ = function;
+}
+
+void Recorder::note_runtime_call(bool begins, std::uint32_t correlation) {
+  const CUpti_CallbackFunc function = callback_;
+  if (function == nullptr) return;
+  CUpti_CallbackData data = {};
+  data.callbackSite = begins ? CUPTI_API_ENTER : CUPTI_API_EXIT;
+  data.correlationId = correlation;
+  function(callback_user_, CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_INVALID, &data);
 }
 
 // An external id is told only together with a call's own record, and goes before it.
@@ -109,7 +128,7 @@ void Recorder::note(const CallActivity& call) {
       buffers_.put(&record, sizeof record, call.end, call.end, thread);
     }
   }
-  if (!collects(CUPTI_ACTIVITY_KIND_DRIVER)) return;
+  if (!collects(call.name != nullptr ? CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME)) return;
   const CUpti_ActivityAPI record = call_record(call, thread);
   buffers_.put(&record, sizeof record, call.end, call.end, thread);
 }

@@ -27,6 +27,9 @@ class Recorder {
   // The calling thread's external ids of one kind; null where there is no such kind.
   static std::vector<std::uint64_t>* external_ids(CUpti_ExternalCorrelationKind kind);
 
+  // Whom the runtime's calls are told; null: nobody.
+  void call_back(CUpti_CallbackFunc function, void* user);
+  void note_runtime_call(bool begins, std::uint32_t correlation);
   void note(const CallActivity& call);
   void note(const WorkActivity& work);
 
@@ -36,6 +39,8 @@ class Recorder {
 
   std::mutex mutex_;                     // enable and disable
   std::atomic<std::uint64_t> kinds_{0};  // a bit per kind
+  std::atomic<CUpti_CallbackFunc> callback_{nullptr};
+  std::atomic<void*> callback_user_{nullptr};
   Buffers buffers_;
 };
 

@@ -115,8 +115,8 @@ CUpti_ActivityMemset4 set_record(const WorkActivity& work) {
 
 CUpti_ActivityAPI call_record(const CallActivity& call, std::uint32_t thread) {
   CUpti_ActivityAPI record = {};
-  record.kind = CUPTI_ACTIVITY_KIND_DRIVER;
-  record.cbid = callback_id(call.name);
+  record.kind = call.name != nullptr ? CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME;
+  if (call.name != nullptr) record.cbid = callback_id(call.name);
   record.start = static_cast<std::uint64_t>(call.start);
   record.end = static_cast<std::uint64_t>(call.end);
   static const auto process = static_cast<std::uint32_t>(getpid());  // a child has no device
@@ -137,6 +137,7 @@ std::size_t record_bytes(CUpti_ActivityKind kind) {
     case CUPTI_ACTIVITY_KIND_MEMSET:
       return sizeof(CUpti_ActivityMemset4);
     case CUPTI_ACTIVITY_KIND_DRIVER:
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
       return sizeof(CUpti_ActivityAPI);
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
       return sizeof(CUpti_ActivityExternalCorrelation);

@@ -1,8 +1,51 @@
 #include "softgpu/driver/activity.h"
 
+#include <utility>
+
 #include "softgpu/driver/machine.h"
 
 namespace softgpu {
+namespace {
+
+struct RuntimeCall {
+  std::uint32_t correlation = 0;
+  std::int64_t began = 0;
+};
+thread_local RuntimeCall runtime_call_of_thread;
+
+std::int64_t now() {
+  Machine* const m = machine();
+  if (m == nullptr) return 0;
+  const Lock lock(m->scheduler.mutex);
+  return m->scheduler.now;
+}
+
+}  // namespace
+
+std::uint32_t ActivityFeed::runtime_call() {
+  return runtime_call_of_thread.correlation;
+}
+
+void ActivityFeed::begin_runtime_call() {
+  static std::atomic<std::uint32_t> calls{0};
+  constexpr std::uint32_t of_runtime = 0x8000'0000;  // the driver's numbers are below
+  const ActivitySink* const sink = sink_;
+  if (sink == nullptr || !wants(activity_calls) || machine() == nullptr || runtime_call() != 0) return;
+  runtime_call_of_thread = {of_runtime | ++calls, now()};
+  sink->runtime_call(true, runtime_call());
+}
+
+void ActivityFeed::end_runtime_call() {
+  const RuntimeCall call = std::exchange(runtime_call_of_thread, {});
+  Machine* const m = machine();
+  const ActivitySink* const sink = sink_;
+  if (call.correlation == 0 || m == nullptr || sink == nullptr) return;
+  {
+    const Lock lock(m->scheduler.mutex);
+    note({nullptr, call.correlation, call.began, m->scheduler.now, CUDA_SUCCESS});
+  }
+  sink->runtime_call(false, call.correlation);
+}
 
 void ActivityFeed::listen(const ActivitySink* sink, unsigned kinds) {
   sink_ = sink;
@@ -41,13 +84,6 @@ void listen(const ActivitySink* sink, unsigned kinds) {
   activity_feed().listen(sink, kinds);
 }
 
-std::int64_t now() {
-  Machine* const m = machine();
-  if (m == nullptr) return 0;
-  const Lock lock(m->scheduler.mutex);
-  return m->scheduler.now;
-}
-
 void wait_for_all() {
   Machine* const m = machine();
   if (m == nullptr) return;
@@ -79,10 +115,18 @@ std::uint32_t stream_id(CUcontext in, CUstream which, bool per_thread) {
   return stream != nullptr && (in == nullptr || stream->context == context) ? stream->id : 0;
 }
 
+void begin_runtime_call() {
+  activity_feed().begin_runtime_call();
+}
+void end_runtime_call() {
+  activity_feed().end_runtime_call();
+}
+
 }  // namespace
 
 const ActivityTable& activity_table() {
-  static const ActivityTable table{sizeof table, listen, now, wait_for_all, context_id, stream_id};
+  static const ActivityTable table{
+      sizeof table, listen, now, wait_for_all, context_id, stream_id, begin_runtime_call, end_runtime_call};
   return table;
 }
 

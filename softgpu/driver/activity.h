@@ -15,6 +15,10 @@ class ActivityFeed {
   void listen(const ActivitySink* sink, unsigned kinds);
 
   void note(const CallActivity& call) const;
+  // Of the runtime's call that this thread is in; 0: none that is noted.
+  static std::uint32_t runtime_call();
+  void begin_runtime_call();
+  void end_runtime_call();
   // Notes `work` when it has run. The caller has filled in what the call says; the rest follows.
   void follow(Work& work, const WorkActivity& activity) const;
 

@@ -24,9 +24,10 @@ Call::Call(const char* called, unsigned needs, Nanoseconds Model::*cost) : name(
   number = ++m->statistics.api_calls;
   ++m->statistics.calls[name];
   began = m->scheduler.now;
-  noted = activity_feed().wants(activity_calls);
+  const bool profiled = activity_feed().wants(activity_calls);
+  noted = profiled && ActivityFeed::runtime_call() == 0;
   m->scheduler.now += m->model().api + (cost != nullptr ? m->model().*cost : 0);
-  if (noted) m->scheduler.now += m->model().profiled_call;
+  if (profiled) m->scheduler.now += m->model().profiled_call;
   const std::vector<Context*>& stack = context_stack();
   context = stack.empty() ? nullptr : stack.back();
   if (m->violations.sticky() && (needs & even_after_error) == 0) {
@@ -57,7 +58,8 @@ Call::~Call() {
 WorkActivity Call::activity(ActivityKinds kind) const {
   WorkActivity activity = {};
   activity.kind = kind;
-  activity.correlation = static_cast<std::uint32_t>(number);
+  const std::uint32_t of_runtime = ActivityFeed::runtime_call();
+  activity.correlation = of_runtime != 0 ? of_runtime : static_cast<std::uint32_t>(number);
   activity.context = static_cast<std::uint32_t>(context->id);
   activity.thread = static_cast<std::uint32_t>(pthread_self());
   return activity;

@@ -7,6 +7,7 @@
 #include "cupti/event_timer.h"
 #include "cupti/link_probe.h"
 #include "interpose/real_device.h"
+#include "softgpu/activity.h"
 #include "tests/softgpu/cupti.h"
 
 using namespace softgpu_test;
@@ -51,6 +52,51 @@ std::map<std::uint64_t, double> lengths(const std::vector<OpTime>& times) {
   std::map<std::uint64_t, double> all;
   for (const OpTime& time : times) EXPECT_TRUE(all.emplace(time.op, time.end_us - time.start_us).second);
   return all;
+}
+
+// As libcudart does around what it asks of the driver.
+const softgpu::ActivityTable& activity() {
+  const void* table = nullptr;
+  EXPECT_EQ(cuGetExportTable(&table, &softgpu::activity_table_id), CUDA_SUCCESS);
+  return *static_cast<const softgpu::ActivityTable*>(table);
+}
+
+// The hook of the driver's function is inside the runtime's call, whose number the kernel has.
+TEST(Timers, TellWhatTheRuntimeLaunchesToo) {
+  ON_DEVICE(timing, "", {
+    const CUdeviceptr a = allocate(768 * MiB);
+    const CUstream stream = new_stream(), copies = new_stream(), others = new_stream();
+    void* host = nullptr;
+    ASSERT_EQ(cuMemHostAlloc(&host, 64 * MiB, 0), CUDA_SUCCESS);
+    const auto timer = open_timer(TimerChoice::cupti);
+    std::vector<OpTime> times;
+    keep_busy(a, stream);
+    for (std::uint64_t op = 0; op < 20; ++op) {
+      activity().begin_runtime_call();
+      EXPECT_EQ(fill(a, MiB, 1, stream), CUDA_SUCCESS);  // a replay ahead of the op
+      run(*timer, op, a, (9 + op) * MiB, 1, stream);
+      activity().end_runtime_call();
+      run(*timer, 100 + op, a, (9 + op) * MiB, 1, stream);
+    }
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    activity().begin_runtime_call();
+    EXPECT_TRUE(timer->begin(200, handle(copies)));
+    EXPECT_EQ(cuMemcpyHtoDAsync(a, host, 32 * MiB, copies), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemcpyDtoHAsync(static_cast<std::byte*>(host) + 32 * MiB, a + 64 * MiB, 32 * MiB, others),
+              CUDA_SUCCESS);  // an eviction
+    EXPECT_TRUE(timer->end(200, handle(copies)));
+    activity().end_runtime_call();
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_TRUE(timer->stop(times));
+    auto measured = lengths(times);
+    ASSERT_EQ(measured.size(), 41u);
+    EXPECT_NEAR(measured[200], 9 + 32.0 * MiB / 12e3, 1);
+    for (std::uint64_t op = 0; op < 20; ++op) {
+      EXPECT_NEAR(measured[op], model_us((9 + op) * MiB, 1), 1) << op;
+      EXPECT_NEAR(measured[100 + op], model_us((9 + op) * MiB, 1), 1) << op;
+    }
+  });
 }
 
 TEST(Timers, AgreeWithTheModelAndWithEachOther) {
