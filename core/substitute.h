@@ -24,7 +24,7 @@ enum class Formula : std::uint8_t {
   scaled_then_fma,      // fma((x - mean) * scale, inverse, bias)
   normalised_then_fma,  // fma((x - mean) * inverse, scale, bias)
   centred_then_fma,     // fma(x - mean, scale * inverse, bias)
-  one_fma,              // fma(x, scale * inverse, fma(-mean, scale * inverse, bias))
+  one_fma,              // fma(x, scale * inverse, bias - mean * (scale * inverse))
 };
 inline constexpr std::array<std::string_view, 4> formula_names{"scaled_then_fma", "normalised_then_fma",
                                                                "centred_then_fma", "one_fma"};

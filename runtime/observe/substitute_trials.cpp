@@ -90,8 +90,7 @@ Status SubstituteTrials::take(const Pass& pass) {
   const auto us = device_.elapsed_us(pass.begin, pass.end);
   if (!us) return us.error();
   Known& known = known_[pass.key];
-  ++known.ended;
-  known.us += *us;
+  known.us = known.ended++ == 0 ? *us : std::min(known.us, *us);
   for (std::size_t f = 0; f < formulas; ++f) known.differs[f] |= flags_[pass.slot][f] != 0;
   free_slots_.push_back(pass.slot);
   return Done{};
@@ -102,7 +101,7 @@ std::optional<SubstituteTrials::Finding> SubstituteTrials::finding(std::uint64_t
   const auto found = known_.find(key);
   if (found == known_.end() || found->second.ended == 0) return std::nullopt;
   const Known& known = found->second;
-  Finding finding{{}, known.us / known.ended};
+  Finding finding{{}, known.us};
   const auto same = std::find(known.differs.begin(), known.differs.end(), false);
   if (same != known.differs.end()) finding.formula = static_cast<Formula>(same - known.differs.begin());
   return finding;

@@ -44,7 +44,7 @@ class SubstituteTrials {
 
   struct Finding {
     std::optional<Formula> formula;  // makes the same bits; none: no formula does
-    double us = 0;                   // of the pass, on average
+    double us = 0;  // of the shortest pass: the first one of all waits for the kernel to be loaded
   };
   // Nothing: no pass has come to its end.
   std::optional<Finding> finding(std::uint64_t key);
@@ -62,7 +62,7 @@ class SubstituteTrials {
   struct Known {
     unsigned launched = 0, ended = 0;
     std::array<bool, formulas> differs{};
-    double us = 0;  // of all that have ended
+    double us = 0;  // of the shortest that has ended
   };
   using Flags = std::uint32_t[formulas];
 

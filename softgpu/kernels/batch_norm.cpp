@@ -87,7 +87,7 @@ float value_by(std::uint32_t formula, float x, float scale, float bias, float me
     case 2:
       return std::fma(centred, slope, bias);
     default:
-      return std::fma(x, slope, std::fma(-mean, slope, bias));
+      return std::fma(x, slope, bias - mean * slope);
   }
 }
 
