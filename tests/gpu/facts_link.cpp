@@ -1,14 +1,17 @@
 // How fast bytes move: over the link by size and direction, within the device, and into page-locked memory.
 #include <sys/mman.h>
 
+#include <cstring>
+#include <thread>
+
 #include "tests/gpu/sections.h"
 
 namespace pooch::facts {
 namespace {
 
 struct Mapping {
-  explicit Mapping(std::size_t size) : bytes(size) {
-    address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  explicit Mapping(std::size_t size, int populate = MAP_POPULATE) : bytes(size) {
+    address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | populate, -1, 0);
     if (address == MAP_FAILED) throw NoAnswer("the host has no memory for it");
   }
   ~Mapping() { munmap(address, bytes); }
@@ -74,6 +77,35 @@ class Link {
   Event begin_, end_;
 };
 
+// By so many threads, each its part.
+void touch(const Mapping& mapping, std::size_t bytes, unsigned threads) {
+  std::vector<std::jthread> at_work;
+  const std::size_t part = bytes / threads;
+  for (unsigned t = 0; t < threads; ++t)
+    at_work.emplace_back([&, t] { std::memset(static_cast<char*>(mapping.address) + t * part, 1, part); });
+}
+
+// Page-locked memory in another way than by cuMemHostAlloc: large pages where the system gives them, touched
+// by several threads, then registered.
+Json pin_by_hand(Bench& bench, std::size_t bytes) {
+  Json rows = Json::array();
+  for (const bool large : {false, true}) {
+    for (const unsigned threads : {1U, 4U, 8U}) {
+      const Mapping mapping(bytes, 0);
+      if (large) madvise(mapping.address, bytes, MADV_HUGEPAGE);
+      const double touch_us = bench.clock.microseconds([&] { touch(mapping, bytes, threads); });
+      const double register_us =
+          bench.clock.microseconds([&] { must_call(cuMemHostRegister, mapping.address, bytes, 0U); });
+      must_call(cuMemHostUnregister, mapping.address);
+      rows.push_back({{"large_pages", large},
+                      {"threads", threads},
+                      {"touch_us", touch_us},
+                      {"register_us", register_us}});
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 void link_section(Bench& bench, Json& out) {
@@ -120,6 +152,7 @@ void pinning_section(Bench& bench, Json& out) {
   out["register_us"] =
       bench.clock.microseconds([&] { must_call(cuMemHostRegister, mapping.address, bytes, 0U); });
   must_call(cuMemHostUnregister, mapping.address);
+  if (!bench.software) out["by_hand"] = pin_by_hand(bench, bytes);
 }
 
 }  // namespace pooch::facts
