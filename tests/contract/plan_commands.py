@@ -4,6 +4,7 @@ usage: plan_commands.py MAKE_PROFILES POOCH
 """
 import collections
 import json
+import lzma
 import os
 import pathlib
 import re
@@ -13,6 +14,7 @@ import tempfile
 import unittest
 
 MAKE_PROFILES, POOCH = sys.argv[1:3]
+OF_A_GPU = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/silicon/h200-resnet50-640.profile.json.xz"
 GRANULE = 2 << 20
 LINK = ["--link-out", "12e9", "--link-in", "12e9"]
 POLICIES = ["keep", "swap-all-unscheduled", "swap-all", "swap-opt", "pooch", "superneurons", "vdnn-all", "vdnn-conv",
@@ -58,6 +60,13 @@ class PlanCommands(unittest.TestCase):
 
 
 class Plan(PlanCommands):
+    def test_what_an_h200_measured_is_planned_near_its_bound(self):
+        measured = pathlib.Path(self.profiles.name, "h200.json")
+        measured.write_bytes(lzma.decompress(OF_A_GPU.read_bytes()))
+        ran = self.plan(profile=measured, memory="15GiB", link=False)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertLess(float(re.search(r"\+([\d.]+) % over the bound", ran.stdout)[1]), 2.5, ran.stdout)
+
     def test_what_was_asked_for_stands_in_the_plan(self):
         plan = self.planned("--policy", "swap-all", "--seed", 7, "--backing", "remap", memory="3GiB")
         self.assertEqual((plan["policy"], plan["seed"], plan["backing"], plan["cap"], plan["phase"]),
