@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "core/exit_order.h"
 #include "core/log.h"
 
 namespace pooch::cupti {
@@ -99,7 +100,10 @@ Status CuptiTimer::start(std::size_t buffer_bytes) {
     if (Status s = POOCH_CUPTI(cupti_, cuptiActivityEnable, kind); !s) return s;
     enabled_.push_back(kind);
   }
-  return POOCH_CUPTI(cupti_, cuptiEnableDomain, 1, subscriber_, CUPTI_CB_DOMAIN_RUNTIME_API);
+  if (Status s = POOCH_CUPTI(cupti_, cuptiEnableDomain, 1, subscriber_, CUPTI_CB_DOMAIN_RUNTIME_API); !s)
+    return s;
+  renew_exit();  // CUPTI ends with handlers of its own, and a timer that runs still is stopped at exit
+  return Done{};
 }
 
 void CuptiTimer::set(CUpti_ActivityAttribute attribute, std::uint8_t value) {

@@ -17,6 +17,7 @@
 #include <system_error>
 #include <vector>
 
+#include "core/exit_order.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "core/per_thread.h"
@@ -189,7 +190,8 @@ void report(const Served& one) {
 }
 
 void at_exit() {
-  if (inert.load()) return;
+  static constinit std::atomic<bool> done{false};
+  if (inert.load() || done.exchange(true)) return;
   stop_keeping();
   // The exiting thread may be any, and its own context may be gone already.
   const Scope scope;
@@ -339,7 +341,7 @@ void before_driver_init(const Scope&) {
 void after_driver_init(const Scope&) {
   // Registered after the driver's own initialisation, so that it runs before the driver's teardown.
   static constinit std::once_flag once;
-  std::call_once(once, [] { std::atexit(at_exit); });
+  std::call_once(once, [] { register_exit(at_exit); });
 }
 
 [[gnu::hot]] const Config* configuration() {

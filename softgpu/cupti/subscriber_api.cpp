@@ -29,6 +29,7 @@ CUptiResult subscribe(CUpti_SubscriberHandle* out, CUpti_CallbackFunc callback, 
   if (params != nullptr && params->structSize < CUpti_SubscriberParams_STRUCT_SIZE)
     return CUPTI_ERROR_INVALID_PARAMETER;
   if (softgpu::cupti::driver() == nullptr) return CUPTI_ERROR_NOT_INITIALIZED;
+  softgpu::cupti::end_with_process();
   const std::lock_guard<std::mutex> lock(mutex);
   if (current != nullptr) {
     if (params != nullptr && params->oldSubscriberName != nullptr && params->oldSubscriberSize > 0) {

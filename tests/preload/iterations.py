@@ -142,6 +142,14 @@ class Times(unittest.TestCase):
                 expected = model["latency_ns"] / 1000 + sample["bytes"] / rate * 1e6
                 self.assertAlmostEqual(sample["us"], expected, delta=1.0)
 
+    def test_a_run_that_ends_while_it_is_timed_ends_well(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = runs.run(DEVICE + runs.STEADY, [runs.TRAIN, "--network", "resnet50", "--batch", "64", "--iterations", 2],
+                            env={"POOCH_REPORT": folder, "POOCH_TIMER": "cupti", "POOCH_LOG": "info"})
+            self.assertEqual(done.status, 0, done.err)
+            self.assertIn("times of ops come from CUPTI", done.err)
+            self.assertIsNotNone(done.summary)
+
     def test_nothing_is_timed_where_nobody_shall(self):
         profile = self.profile("--network", "resnet50", "--batch", "64", timer="none")
         self.assertEqual((profile.get("timer", ""), profile["phases"][0].get("measured", 0)), ("", 0))
