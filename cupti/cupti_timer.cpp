@@ -25,22 +25,29 @@ constexpr CUpti_ActivityKind kinds[] = {
 // the runtime's, and no external id that came later than that began (docs/decisions/0079).
 struct RuntimeCall {
   unsigned subscription;  // that saw it begin; its end may have had none
-  std::uint32_t number;   // 0: none
+  std::uint32_t number;
+  unsigned depth;  // 0: none; above 1: libraries that make a replay within it have runtimes of their own
 };
-constinit thread_local RuntimeCall runtime_call{0, 0};
+constinit thread_local RuntimeCall runtime_call{0, 0, 0};
 std::atomic<unsigned> subscription{0};
-// The op under way has been noted with that number, and there is no external id to be taken back.
-constinit thread_local bool noted = false;
 
 void CUPTIAPI on_runtime_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId, const void* data) {
   if (domain != CUPTI_CB_DOMAIN_RUNTIME_API) return;
   const auto& call = *static_cast<const CUpti_CallbackData*>(data);
-  runtime_call = {subscription.load(std::memory_order_relaxed),
-                  call.callbackSite == CUPTI_API_ENTER ? call.correlationId : 0};
+  const unsigned now = subscription.load(std::memory_order_relaxed);
+  if (runtime_call.subscription != now) runtime_call = {now, 0, 0};
+  if (call.callbackSite != CUPTI_API_ENTER) {
+    if (runtime_call.depth > 0) --runtime_call.depth;
+  } else if (++runtime_call.depth == 1) {
+    runtime_call.number = call.correlationId;
+  }
 }
 
+// 0: none.
 std::uint32_t number_of_runtime_call() {
-  return runtime_call.subscription == subscription.load(std::memory_order_relaxed) ? runtime_call.number : 0;
+  const bool inside =
+      runtime_call.subscription == subscription.load(std::memory_order_relaxed) && runtime_call.depth > 0;
+  return inside ? runtime_call.number : 0;
 }
 
 // In the runtime's call around an op pooch launches too: its own kernels, and copies in its own streams.
@@ -123,14 +130,12 @@ std::uint32_t CuptiTimer::number_of(StreamHandle stream) const {
 
 Status CuptiTimer::begin(std::uint64_t op, StreamHandle stream) {
   if (stopped_) return Error{ErrorCode::internal, "an op was begun in a timer that has stopped"};
-  const std::uint32_t around = number_of_runtime_call();
-  noted = around != 0;
-  if (noted) return RecordInbox::instance().note({around, op, true, number_of(stream)}), Done{};
+  if (const std::uint32_t around = number_of_runtime_call(); around != 0)
+    RecordInbox::instance().note({around, op, true, number_of(stream)});
   return POOCH_CUPTI(cupti_, cuptiActivityPushExternalCorrelationId, RecordInbox::op_kind, op);
 }
 
 Status CuptiTimer::end(std::uint64_t op, StreamHandle) {
-  if (std::exchange(noted, false)) return Done{};
   std::uint64_t popped = op;
   if (Status s = POOCH_CUPTI(cupti_, cuptiActivityPopExternalCorrelationId, RecordInbox::op_kind, &popped);
       !s)
@@ -172,7 +177,8 @@ bool CuptiTimer::belongs(const DeviceWork& work) {
     if (call == calls_.end() || call->correlation != work.correlation) return false;
   }
   next_call_ = static_cast<std::size_t>(call - calls_.begin()) + 1;
-  if (call->around && !may_be_the_op(*call, work)) return true;
+  const bool among_ours = call->around && !work.graph;
+  if (among_ours && !may_be_the_op(*call, work)) return true;
   if (!zero_ns_) zero_ns_ = work.start_ns;
   auto at = spans_.end();
   if (!spans_.empty() && spans_.back().first >= call->op) {
@@ -183,7 +189,7 @@ bool CuptiTimer::belongs(const DeviceWork& work) {
     at = spans_.insert(at, {call->op, Span{work.start_ns, work.end_ns, work.stream, 0}});
   Span& span = at->second;
   if (span.given) return ++late_ > 0;
-  if (call->around) {
+  if (among_ours) {
     // Replays come ahead of the op in the same call.
     if (work.start_ns >= span.start_ns) span = {work.start_ns, work.end_ns, work.stream, round_};
     return true;

@@ -111,7 +111,8 @@ void RecordInbox::read(const CUpti_Activity& record) {
     if (work.start == 0 && work.end == 0) {
       ++delivery_.untimed;
     } else {
-      delivery_.work.push_back({work.correlationId, work.streamId, work.start, work.end, kind});
+      delivery_.work.push_back(
+          {work.correlationId, work.streamId, work.start, work.end, kind, work.graphId != 0});
     }
   };
   switch (record.kind) {

@@ -16,7 +16,8 @@ struct DeviceWork {
   std::uint32_t correlation;  // of the API call that launched it
   std::uint32_t stream;       // CUPTI's number of its stream
   std::uint64_t start_ns, end_ns;
-  Kind kind;  // own_kernel: pooch's; copy: or a set
+  Kind kind;   // own_kernel: pooch's; copy: or a set
+  bool graph;  // a graph's, which only programs launch
 };
 // An API call made inside an op; or, `around` it, the runtime's call that launches the op in `stream`
 // (CUPTI's number).

@@ -47,6 +47,7 @@ struct WorkActivity {
   const char* name;     // kernels; lives as long as the process
   unsigned grid[3], block[3], shared_bytes;
   bool cooperative;
+  std::uint32_t graph;  // that it is a node of; 0: none
 };
 
 // Called with the driver's lock held: an implementation may not call CUDA.

@@ -64,6 +64,7 @@ Record common(CUpti_ActivityKind kind, const WorkActivity& work) {
   record.contextId = work.context;
   record.streamId = work.stream;
   record.correlationId = work.correlation;
+  record.graphId = work.graph;
   record.channelID = CUPTI_INVALID_CHANNEL_ID;
   return record;
 }

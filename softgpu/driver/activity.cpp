@@ -10,6 +10,7 @@ namespace {
 struct RuntimeCall {
   std::uint32_t correlation = 0;
   std::int64_t began = 0;
+  unsigned within = 0;  // it, of calls of other runtimes
 };
 thread_local RuntimeCall runtime_call_of_thread;
 
@@ -30,15 +31,25 @@ void ActivityFeed::begin_runtime_call() {
   static std::atomic<std::uint32_t> calls{0};
   constexpr std::uint32_t of_runtime = 0x8000'0000;  // the driver's numbers are below
   const ActivitySink* const sink = sink_;
-  if (sink == nullptr || !wants(activity_calls) || machine() == nullptr || runtime_call() != 0) return;
-  runtime_call_of_thread = {of_runtime | ++calls, now()};
+  if (runtime_call() != 0) {
+    ++runtime_call_of_thread.within;
+    if (sink != nullptr) sink->runtime_call(true, runtime_call());
+    return;
+  }
+  if (sink == nullptr || !wants(activity_calls) || machine() == nullptr) return;
+  runtime_call_of_thread = {of_runtime | ++calls, now(), 0};
   sink->runtime_call(true, runtime_call());
 }
 
 void ActivityFeed::end_runtime_call() {
+  const ActivitySink* const sink = sink_;
+  if (runtime_call_of_thread.within > 0) {
+    --runtime_call_of_thread.within;
+    if (sink != nullptr) sink->runtime_call(false, runtime_call());
+    return;
+  }
   const RuntimeCall call = std::exchange(runtime_call_of_thread, {});
   Machine* const m = machine();
-  const ActivitySink* const sink = sink_;
   if (call.correlation == 0 || m == nullptr || sink == nullptr) return;
   {
     const Lock lock(m->scheduler.mutex);

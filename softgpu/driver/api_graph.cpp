@@ -56,6 +56,7 @@ CUresult instantiate(const char* name, CUgraphExec* out, CUgraph which) {
 void note(const Call& call, Work& work) {
   WorkActivity activity = call.activity(activity_kernels);
   activity.name = work.by.name;
+  activity.graph = 1;
   std::fill_n(activity.grid, 3, 1U);
   std::fill_n(activity.block, 3, 1U);
   activity_feed().follow(work, activity);

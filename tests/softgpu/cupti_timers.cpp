@@ -73,7 +73,9 @@ TEST(Timers, TellWhatTheRuntimeLaunchesToo) {
     keep_busy(a, stream);
     for (std::uint64_t op = 0; op < 20; ++op) {
       activity().begin_runtime_call();
+      activity().begin_runtime_call();                   // a library's own runtime
       EXPECT_EQ(fill(a, MiB, 1, stream), CUDA_SUCCESS);  // a replay ahead of the op
+      activity().end_runtime_call();
       run(*timer, op, a, (9 + op) * MiB, 1, stream);
       activity().end_runtime_call();
       run(*timer, 100 + op, a, (9 + op) * MiB, 1, stream);
@@ -96,6 +98,33 @@ TEST(Timers, TellWhatTheRuntimeLaunchesToo) {
       EXPECT_NEAR(measured[op], model_us((9 + op) * MiB, 1), 1) << op;
       EXPECT_NEAR(measured[100 + op], model_us((9 + op) * MiB, 1), 1) << op;
     }
+  });
+}
+
+// All of its kernels have the number of the runtime's call.
+TEST(Timers, TellTheTimeOfAWholeGraphThatTheRuntimeLaunches) {
+  ON_DEVICE(timing, "", {
+    const CUdeviceptr a = allocate(768 * MiB);
+    const CUstream stream = new_stream();
+    ASSERT_EQ(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(fill(a, 16 * MiB, 1, stream), CUDA_SUCCESS);
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    ASSERT_EQ(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    ASSERT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+    const auto timer = open_timer(TimerChoice::cupti);
+    std::vector<OpTime> times;
+    keep_busy(a, stream);
+    activity().begin_runtime_call();
+    EXPECT_TRUE(timer->begin(1, handle(stream)));
+    EXPECT_EQ(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+    EXPECT_TRUE(timer->end(1, handle(stream)));
+    activity().end_runtime_call();
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_TRUE(timer->stop(times));
+    auto measured = lengths(times);
+    ASSERT_EQ(measured.size(), 1u);
+    EXPECT_NEAR(measured[1], model_us(16 * MiB, 5), 10);
   });
 }
 
