@@ -11,21 +11,25 @@ constexpr double most_own_us = 3;
 // Of a long op's time. A host that launches as the op ends would be a coincidence: it has long been ahead.
 constexpr double most_own_share = 0.25;
 
-std::vector<double> measured_gaps(std::span<const TimedOp> ops) {
-  std::vector<double> gaps(ops.size(), 0);
-  double latest = ops.empty() ? 0 : ops.front().end_us;
+struct Gap {
+  double us = 0;
+  double after_us = 0;  // the length of the op that ended last
+  // The device waited for the launch of the op behind it.
+  bool waited() const { return us > std::max(most_own_us, most_own_share * after_us); }
+};
+
+// Before each op.
+std::vector<Gap> measured_gaps(std::span<const TimedOp> ops) {
+  std::vector<Gap> gaps(ops.size());
+  if (ops.empty()) return gaps;
+  double latest = ops.front().end_us, length = ops.front().end_us - ops.front().start_us;
   for (std::size_t i = 1; i < ops.size(); ++i) {
-    gaps[i] = std::max(0.0, ops[i].start_us - latest);
-    latest = std::max(latest, ops[i].end_us);
+    gaps[i] = {std::max(0.0, ops[i].start_us - latest), length};
+    if (ops[i].end_us <= latest) continue;
+    latest = ops[i].end_us;
+    length = ops[i].end_us - ops[i].start_us;
   }
   return gaps;
-}
-
-// Whether the device waited for the launch of the op at `i`.
-bool waited(std::span<const TimedOp> ops, const std::vector<double>& gaps, std::size_t i) {
-  if (i == 0) return false;
-  const double before = ops[i - 1].end_us - ops[i - 1].start_us;
-  return gaps[i] > std::max(most_own_us, most_own_share * before);
 }
 
 }  // namespace
@@ -33,9 +37,9 @@ bool waited(std::span<const TimedOp> ops, const std::vector<double>& gaps, std::
 double usual_interval(std::span<const std::span<const TimedOp>> iterations) {
   std::vector<double> intervals;
   for (const auto ops : iterations) {
-    const std::vector<double> gaps = measured_gaps(ops);
+    const std::vector<Gap> gaps = measured_gaps(ops);
     for (std::size_t i = 1; i < ops.size(); ++i)
-      if (waited(ops, gaps, i) && waited(ops, gaps, i - 1) && !ops[i].disturbed)
+      if (gaps[i].waited() && gaps[i - 1].waited() && !ops[i].disturbed)
         intervals.push_back(ops[i].start_us - ops[i - 1].start_us);
   }
   if (intervals.empty()) return 0;
@@ -45,19 +49,22 @@ double usual_interval(std::span<const std::span<const TimedOp>> iterations) {
 }
 
 std::vector<double> host_gaps(std::span<const TimedOp> ops, double usual) {
-  const std::vector<double> measured = measured_gaps(ops);
-  if (std::none_of(ops.begin(), ops.end(), [](const TimedOp& op) { return op.disturbed; })) return measured;
+  const std::vector<Gap> measured = measured_gaps(ops);
   std::vector<double> gaps(ops.size(), 0);
+  if (std::none_of(ops.begin(), ops.end(), [](const TimedOp& op) { return op.disturbed; })) {
+    std::transform(measured.begin(), measured.end(), gaps.begin(), [](const Gap& gap) { return gap.us; });
+    return gaps;
+  }
   double host = 0, device = ops.empty() ? 0 : ops.front().end_us - ops.front().start_us;
-  const auto behind = [&](std::size_t i) { return !ops[i].disturbed && waited(ops, measured, i); };
+  const auto behind = [&](std::size_t i) { return !ops[i].disturbed && measured[i].waited(); };
   for (std::size_t i = 1; i < ops.size(); ++i) {
     const double between = ops[i].start_us - ops[i - 1].start_us;
     // The op before may have been launched long before it started.
     if (behind(i))
-      host += behind(i - 1) ? between : std::max(usual, measured[i]);
+      host += behind(i - 1) ? between : std::max(usual, measured[i].us);
     else
       host += std::clamp(between, 0.0, usual);
-    const double own = measured[i] > most_own_us ? 0 : measured[i];
+    const double own = measured[i].us > most_own_us ? 0 : measured[i].us;
     gaps[i] = std::max(own, host - device);
     device += gaps[i] + std::max(0.0, ops[i].end_us - std::max(ops[i].start_us, ops[i - 1].end_us));
   }

@@ -94,5 +94,18 @@ TEST(HostGaps, WhatTheDeviceTakesBehindALongOpIsNotTheHostsDoing) {
   EXPECT_DOUBLE_EQ(sum(host_gaps(ops)), 0) << "nor is what pooch took";
 }
 
+// One that had nothing to do ends where the long one before it did.
+TEST(HostGaps, AnOpWithoutLengthDoesNotHideTheLongOneBeforeIt) {
+  std::vector<TimedOp> ops;
+  for (int i = 0; i < 100; ++i) {
+    const double at = 1000.0 * i;
+    ops.push_back({at, at + 980, i % 10 == 0});
+    ops.push_back({at + 980, at + 980});
+  }
+  const std::span<const TimedOp> one[] = {ops};
+  EXPECT_DOUBLE_EQ(usual_interval(one), 0);
+  EXPECT_DOUBLE_EQ(sum(host_gaps(ops)), 0) << "20 us behind 980";
+}
+
 }  // namespace
 }  // namespace pooch::runtime
