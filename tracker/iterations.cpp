@@ -290,14 +290,14 @@ bool Iterations::regroup(std::vector<Iteration>& completed) {
   return true;
 }
 
-// All phases of which an iteration ended after `from`.
+// All phases of which an iteration began behind `from`.
 void Iterations::give_up(StepIndex from, std::vector<Iteration>& completed) {
   for (const Iteration& one : doubt_->iterations) {
-    if (one.end <= from) continue;
+    if (one.start < from) continue;
     count_ -= std::exchange(at(one.phase).seen, 0);
     at(one.phase).given_up = true;
   }
-  std::erase_if(completed, [&](const Iteration& one) { return one.end > from; });
+  std::erase_if(completed, [&](const Iteration& one) { return one.start >= from; });
   history_.clear();
   current_.reset();
   last_.reset();

@@ -60,7 +60,7 @@ Status Executor::build_alias(Held& held) {
   std::vector<AliasPhase> phases;
   Status opened = Done{};
   for (auto& [phase, adopted] : book_.scripts) {
-    if (!adopted.alias || !opened) continue;
+    if (!adopted.alias || !opened || parts_.tracker.iterations().phase(phase).given_up) continue;
     opened = open_slots(adopted);
     phases.push_back(alias_phase(adopted));
   }

@@ -1,5 +1,6 @@
 #include "runtime/session/hidden.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace pooch::runtime {
@@ -45,8 +46,9 @@ void SmallBuffers::close(Device& device) {
   if (memory_ != nullptr) (void)device.host_free(std::exchange(memory_, nullptr));
 }
 
-bool Unforeseen::long_ago(std::uint64_t iterations) const {
+bool Unforeseen::long_ago(std::uint64_t iterations) {
   constexpr std::uint64_t enough = 2;
+  iterations_at_last_ = std::min(iterations_at_last_, iterations);  // those that were given up do not count
   return under_way_ == 0 && !landing_begins_.taken() && iterations > iterations_at_last_ + enough;
 }
 

@@ -100,7 +100,7 @@ class Unforeseen {
   void miss_tables() { tables_missed_ = true; }
   bool tables_missed() const { return tables_missed_; }
   // None is under way, and none came in the latest of `iterations` whole ones.
-  bool long_ago(std::uint64_t iterations) const;
+  bool long_ago(std::uint64_t iterations);
   // A thread brings back what left before.
   Turn& landing_begins() { return landing_begins_; }
 
