@@ -103,7 +103,8 @@ Status PlanSource::read_plan_file(const std::string& path) {
     return Done{};
   }
   if (plan->device != target_.device)
-    log::warn("POOCH_PLAN: '{}' was made for {}, and this is {}", path, plan->device, target_.device);
+    remark_ =
+        fmt::format("POOCH_PLAN: '{}' was made for {}, and this is {}", path, plan->device, target_.device);
   from_file_ = std::move(*plan);
   return Done{};
 }

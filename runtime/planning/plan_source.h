@@ -18,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/config.h"
@@ -62,6 +63,8 @@ class PlanSource {
   // A phase is known: looks for its plan. `profile` is asked only where a planner must work; then the answer
   // is true. Never waits; further requests for the same phase do nothing.
   bool request(const std::string& phase, const std::function<Profile()>& profile, const Wish& wish);
+  // What is to be said of POOCH_PLAN's plan once it is followed. Once; then empty.
+  std::string take_remark() { return std::exchange(remark_, {}); }
   // Whether POOCH_PLAN is the phase's plan, whatever is wished for.
   bool given(const std::string& phase) const { return from_file_ && from_file_->phase == phase; }
   // The phase may be requested again. Not while a planner is at work for it.
@@ -107,6 +110,7 @@ class PlanSource {
   std::string no_planner_;  // why there is none
   std::vector<std::string> environment_;
   std::optional<Plan> from_file_;
+  std::string remark_;
   std::map<std::string, Entry> entries_;
   std::set<std::string> warned_;
   unsigned failures_ = 0;  // of planners, in a row

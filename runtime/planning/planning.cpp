@@ -120,6 +120,7 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   if (state.remaps) plan.backing = Backing::remap;
   if (const auto adopted = executor_.adopt(phase, plan, known, out_us_per_byte, held); !adopted)
     return log::warn("{}; phase {} goes on without it", adopted.error().message, id);
+  if (const std::string remark = source_->take_remark(); !remark.empty()) log::warn("{}", remark);
   log::info("phase {}: plan by {}, {:.1f} ms predicted, {:.1f} ms in core", id, plan.policy,
             plan.predicted_ms, plan.in_core_ms);
 }
