@@ -152,7 +152,7 @@ class Large(unittest.TestCase):
                     self.assertEqual((done.status, done.device["violations"], done.device["tokens"]["unknown"]), (0, [], {}), done.err)
                     self.assertGreater(done.summary["replays"], 100)
                     # What another replay made of the wrong map, before that was known to be wrong, is wrong as well.
-                    self.assertEqual(done.summary["mismatches"] in (1, 2), found, done.summary["mismatches"])
+                    self.assertIn(done.summary["mismatches"], (1, 2) if found else (0,))
                     self.assertEqual((done.losses == in_core.losses, done.weights == in_core.weights), (right, right))
 
 

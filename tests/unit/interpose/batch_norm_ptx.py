@@ -98,8 +98,8 @@ class BatchNormPtx(unittest.TestCase):
 
     def test_each_formula_makes_its_bits_in_both_layouts_and_precisions(self):
         for rows, row, channels, how in ((6, 5, 3, OF_ROW), (7, 40, 7, OF_ROW | HALF), (5, 36, 36, 0), (3, 4, 4, HALF),
-                                         (3, 150, 2, OF_ROW), (2, 97, 2, OF_ROW | HALF), (2, 260, 260, 0), (2, 100, 100, HALF)):
-            for formula in range(4) if row < 64 else (rows % 4,):  # wide rows take long
+                                         (1, 150, 1, OF_ROW), (1, 97, 1, OF_ROW | HALF), (1, 130, 130, 0), (1, 100, 100, HALF)):
+            for formula in range(4):
                 with self.subTest(rows=rows, row=row, how=how, formula=formula):
                     case = Case(rows, row, channels, how)
                     case.launch(formula)
@@ -112,8 +112,8 @@ class BatchNormPtx(unittest.TestCase):
     def test_what_is_below_zero_is_clipped_and_no_number_stays_or_becomes_zero(self):
         for how, left in ((OF_ROW | CLIPS, float("nan")), (OF_ROW | CLIPS | DROPS, 0.0)):
             with self.subTest(how=how):
-                case = Case(4, 8, 2, how)
-                case.x[3] = float("nan")
+                case = Case(2, 104, 2, how)
+                case.x[3] = case.x[100] = float("nan")
                 case.memory[case.at["x"]:case.at["x"] + 4 * len(case.x)] = case.pack(case.x)
                 case.launch(2)
                 made = struct.unpack(f"<{len(case.x)}f", case.stored())
@@ -122,8 +122,8 @@ class BatchNormPtx(unittest.TestCase):
                 self.assertIn(0.0, made)
 
     def test_comparing_writes_nothing_but_which_formulas_make_other_bits(self):
-        for rows, row, how in ((48, 9, OF_ROW), (48, 9, OF_ROW | HALF), (3, 130, OF_ROW), (3, 130, OF_ROW | HALF)):
-            for formula in range(4) if row < 64 else (1,):
+        for rows, row, how in ((48, 9, OF_ROW), (48, 9, OF_ROW | HALF), (2, 130, OF_ROW), (2, 130, OF_ROW | HALF)):
+            for formula in range(4):
                 with self.subTest(row=row, how=how, formula=formula):
                     case = Case(rows, row, 4, how)
                     there = case.pack(case.wanted(formula))
