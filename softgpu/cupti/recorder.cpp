@@ -3,6 +3,8 @@
 #include <pthread.h>
 
 #include <array>
+#include <cstdlib>
+#include <cstring>
 
 #include "softgpu/cupti/driver.h"
 #include "softgpu/cupti/records.h"
@@ -42,6 +44,12 @@ void on_work(const WorkActivity& work) {
 void on_runtime_call(bool begins, std::uint32_t correlation) {
   Recorder::instance().note_runtime_call(begins, correlation);
 }
+// A driver may have changed so that they are not.
+bool tells_ids() {
+  static const char* const said = std::getenv("SOFTGPU_CUPTI_IDS");
+  return said == nullptr || std::strcmp(said, "off") != 0;
+}
+
 constexpr ActivitySink sink{on_call, on_work, on_runtime_call};
 
 }  // namespace
@@ -117,7 +125,7 @@ void Recorder::note_runtime_call(bool begins, std::uint32_t correlation) {
 // An external id is told only together with a call's own record, and goes before it.
 void Recorder::note(const CallActivity& call) {
   const std::uint32_t thread = this_thread();
-  if (collects(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION)) {
+  if (collects(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION) && tells_ids()) {
     const Ids& of_kinds = per_thread<Ids>();
     for (std::size_t k = 0; k < of_kinds.size(); ++k) {
       const std::vector<std::uint64_t>& ids = of_kinds[k];

@@ -1,7 +1,6 @@
 // The one subscriber. It keeps others away. Of callbacks there are those of the runtime's calls, all
 // together, which say nothing but that one begins or ends, and its correlation.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -62,9 +61,7 @@ SOFTGPU_CUPTI cuptiEnableDomain(std::uint32_t enable, CUpti_SubscriberHandle sub
   const std::lock_guard<std::mutex> lock(mutex);
   if (subscriber == nullptr || subscriber != current) return CUPTI_ERROR_INVALID_PARAMETER;
   if (domain != CUPTI_CB_DOMAIN_RUNTIME_API) return CUPTI_ERROR_NOT_SUPPORTED;
-  const char* const made = std::getenv("SOFTGPU_CUPTI_CALLBACKS");
-  const bool none = made != nullptr && std::strcmp(made, "off") == 0;
-  Recorder::instance().call_back(enable != 0 && !none ? current->callback : nullptr, current->user);
+  Recorder::instance().call_back(enable != 0 ? current->callback : nullptr, current->user);
   return CUPTI_SUCCESS;
 }
 

@@ -142,6 +142,19 @@ class Times(unittest.TestCase):
                 expected = model["latency_ns"] / 1000 + sample["bytes"] / rate * 1e6
                 self.assertAlmostEqual(sample["us"], expected, delta=1.0)
 
+    def test_events_tell_the_times_where_cupti_lacks_many(self):
+        network = ["--network", "resnet50", "--batch", "64", "--iterations", 12]
+        profiles = []
+        for ids, timer in (("on", "cupti"), ("off", "events")):
+            with tempfile.TemporaryDirectory() as folder:
+                done = runs.run(DEVICE + runs.STEADY, [runs.TRAIN, *network], env={"POOCH_REPORT": folder, "SOFTGPU_CUPTI_IDS": ids})
+                self.assertEqual(done.status, 0, done.err)
+                profiles.append(json.loads((pathlib.Path(folder) / "profile.json").read_text()))
+            self.assertEqual(profiles[-1]["timer"], timer)
+        for a, b in zip(*(profile["phases"][0]["ops"] for profile in profiles)):
+            if a["us"] >= 50:
+                self.assertAlmostEqual(a["us"], b["us"], delta=0.02 * a["us"])
+
     def test_a_run_that_ends_while_it_is_timed_ends_well(self):
         with tempfile.TemporaryDirectory() as folder:
             done = runs.run(DEVICE + runs.STEADY, [runs.TRAIN, "--network", "resnet50", "--batch", "64", "--iterations", 2],
