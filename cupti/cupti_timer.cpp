@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <utility>
 
 #include "core/exit_order.h"
@@ -146,7 +147,9 @@ Status CuptiTimer::end(std::uint64_t op, StreamHandle) {
 
 void CuptiTimer::fetch() {
   Delivery delivery = RecordInbox::instance().take();
-  const auto earlier = [](const OpCall& a, const OpCall& b) { return a.correlation < b.correlation; };
+  const auto earlier = [](const OpCall& a, const OpCall& b) {
+    return std::pair(a.correlation, a.op) < std::pair(b.correlation, b.op);
+  };
   const auto old = static_cast<std::ptrdiff_t>(calls_.size());
   calls_.insert(calls_.end(), delivery.calls.begin(), delivery.calls.end());
   // What was there before is in order.
@@ -167,6 +170,22 @@ void CuptiTimer::match() {
   std::erase_if(unmatched_, [this](const DeviceWork& work) { return belongs(work); });
 }
 
+std::vector<std::pair<std::uint64_t, CuptiTimer::Span>>::iterator CuptiTimer::span_of(std::uint64_t op) {
+  return std::lower_bound(spans_.begin(), spans_.end(), op,
+                          [](const auto& entry, std::uint64_t other) { return entry.first < other; });
+}
+
+// Of the ops within one call of the runtime the first that has no work yet; else the last.
+std::vector<OpCall>::iterator CuptiTimer::next_within(std::vector<OpCall>::iterator call) {
+  const std::uint32_t correlation = call->correlation;
+  while (call != calls_.begin() && std::prev(call)->correlation == correlation) --call;
+  for (; std::next(call) != calls_.end() && std::next(call)->correlation == correlation; ++call) {
+    const auto span = span_of(call->op);
+    if (span == spans_.end() || span->first != call->op) break;
+  }
+  return call;
+}
+
 // Adds it to the span of the op that launched it.
 bool CuptiTimer::belongs(const DeviceWork& work) {
   // Nearly always it is the call after the last one that was found.
@@ -179,12 +198,10 @@ bool CuptiTimer::belongs(const DeviceWork& work) {
   next_call_ = static_cast<std::size_t>(call - calls_.begin()) + 1;
   const bool among_ours = call->around && !work.graph;
   if (among_ours && !may_be_the_op(*call, work)) return true;
+  if (call->around) call = next_within(call);
   if (!zero_ns_) zero_ns_ = work.start_ns;
   auto at = spans_.end();
-  if (!spans_.empty() && spans_.back().first >= call->op) {
-    at = std::lower_bound(spans_.begin(), spans_.end(), call->op,
-                          [](const auto& entry, std::uint64_t op) { return entry.first < op; });
-  }
+  if (!spans_.empty() && spans_.back().first >= call->op) at = span_of(call->op);
   if (at == spans_.end() || at->first != call->op)
     at = spans_.insert(at, {call->op, Span{work.start_ns, work.end_ns, work.stream, 0}});
   Span& span = at->second;

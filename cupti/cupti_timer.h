@@ -43,6 +43,8 @@ class CuptiTimer final : public OpTimer {
   void fetch();
   void match();
   bool belongs(const DeviceWork& work);
+  std::vector<std::pair<std::uint64_t, Span>>::iterator span_of(std::uint64_t op);
+  std::vector<OpCall>::iterator next_within(std::vector<OpCall>::iterator call);
   std::uint32_t number_of(StreamHandle stream) const;
   bool followed(const Span& span) const;
   void give(std::uint64_t op, Span& span, std::vector<OpTime>& into);

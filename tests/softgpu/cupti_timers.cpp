@@ -101,6 +101,24 @@ TEST(Timers, TellWhatTheRuntimeLaunchesToo) {
   });
 }
 
+TEST(Timers, TellTheOpsOfOneCallOfTheRuntimeApart) {
+  ON_DEVICE(timing, "", {
+    const CUdeviceptr a = allocate(768 * MiB);
+    const CUstream stream = new_stream();
+    const auto timer = open_timer(TimerChoice::cupti);
+    std::vector<OpTime> times;
+    keep_busy(a, stream);
+    activity().begin_runtime_call();
+    for (std::uint64_t op = 0; op < 3; ++op) run(*timer, op, a, (9 + op) * MiB, 1, stream);
+    activity().end_runtime_call();
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_TRUE(timer->stop(times));
+    auto measured = lengths(times);
+    ASSERT_EQ(measured.size(), 3u);
+    for (std::uint64_t op = 0; op < 3; ++op) EXPECT_NEAR(measured[op], model_us((9 + op) * MiB, 1), 1) << op;
+  });
+}
+
 // All of its kernels have the number of the runtime's call.
 TEST(Timers, TellTheTimeOfAWholeGraphThatTheRuntimeLaunches) {
   ON_DEVICE(timing, "", {
