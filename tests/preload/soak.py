@@ -8,6 +8,7 @@ of docs/reliability.md, take about 10 minutes of one core.
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -82,7 +83,8 @@ class Soak(unittest.TestCase):
     def test_an_iteration_takes_the_host_as_long_at_the_end(self):
         part = (ITERATIONS - SETTLED) // 4
         # What other processes take from the caches makes an iteration longer, never shorter.
-        first, last = min(self.many.host_us[SETTLED:SETTLED + part]), min(self.many.host_us[-part:])
+        first, last = (statistics.quantiles(times, n=10)[0] for times in (self.many.host_us[SETTLED:SETTLED + part],
+                                                                          self.many.host_us[-part:]))
         print(f"processor time of an iteration: {first:.0f} us behind the first {SETTLED}, {last:.0f} us at the end")
         self.assertLess(last, 1.2 * first)
 
