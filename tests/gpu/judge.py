@@ -49,18 +49,13 @@ def versions(found):
     return [f"{library} is not found" for library in ("cudnn", "cublaslt", "cudart") if found[library] is None]
 
 
-# The CUDA version that brought a function. What a driver gives to who asks with an older one has no name, and no hook.
-SINCE = {"cuMemAllocAsync": 11020, "cuGetProcAddress": 11030, "cuLaunchKernelEx": 11060}
-
-
 def naming(found):
     """Where dladdr names the driver's pointer, it must name the function that was asked for. Hooks of a pointer without a name
     rest on the headers' versions alone."""
     rows = [row for row in found["rows"] if row["result"] == 0]
     wrong = [f"{row['name']} {row['version']} is {row['dladdr']}" for row in rows
              if row["exact"] and not row["dladdr"].startswith(row["name"])]
-    nameless = [f"{row['name']} {row['version']}" for row in rows
-                if not row["exact"] and row["version"] >= SINCE.get(row["name"], 0)]
+    nameless = [f"{row['name']} {row['version']}" for row in rows if not row["exact"]]
     if nameless:
         wrong.append(f"{len(nameless)} of {len(rows)} pointers have no name of their own: {', '.join(nameless[:3])}")
     if found["named_exactly"] != sum(row["exact"] for row in found["rows"]) or not rows:

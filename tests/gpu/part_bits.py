@@ -10,7 +10,7 @@ SHARE = {"swap-all-unscheduled": 0.4, "swap-all": 0.35, "swap-opt": 0.35, "pooch
          "vdnn-conv": 0.75, "vdnn-dyn": 0.75, "lms": 0.45, "lms-sync": 0.35, "hybrid": 0.35}
 SMALL_SHARE = 0.85
 ALIAS_SHARE = 0.15  # more: every address keeps its place
-LIBRARIES = 160 * MIB  # more on a device: workspaces and code of its libraries
+LIBRARIES = 160 * MIB  # of a device, beside the small network: workspaces and code of its libraries, 116 MiB on an H200
 FIELDS = ("cap_bytes", "need_bytes", "peak_device_bytes", "iterations", "planned_iterations", "plans_left", "replays", "verified",
           "mismatches", "evictions", "predicted_ms", "actual_ms", "predicted_peak_bytes", "planned_peak_bytes")
 
@@ -48,7 +48,7 @@ class Bits:
         share = SHARE.get(policy, 0.75) + (ALIAS_SHARE if backing == "alias" else 0)
         if network != "digits" and self.device.software:
             share = SMALL_SHARE  # small images: most of the need are parameters
-        cap = int(need * share) // MIB * MIB + (0 if self.device.software else LIBRARIES)
+        cap = int(need * share) // MIB * MIB + (LIBRARIES if network == "digits" and not self.device.software else 0)
         limit = [] if policy == "keep" else ["--memory", str(cap)]
         run = self.programs.run(self.device, self.command(network), "--policy", policy, *limit,
                                 env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_BACKING": backing, "POOCH_LOG": "info"} | env)

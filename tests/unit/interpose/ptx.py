@@ -90,7 +90,8 @@ class Machine:
         two = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul.lo": lambda a, b: a * b, "and": lambda a, b: a & b,
                "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "shl": lambda a, b: a << b, "shr": lambda a, b: a >> b,
                "min": min, "mul.wide": lambda a, b: a * b, "rem": lambda a, b: a % b,
-               "setp.ne": lambda a, b: a != b, "setp.ge": lambda a, b: a >= b, "setp.lt": lambda a, b: a < b, "setp.eq": lambda a, b: a == b}
+               "setp.ne": lambda a, b: a != b, "setp.ge": lambda a, b: a >= b,
+               "setp.lt": lambda a, b: a < b, "setp.eq": lambda a, b: a == b}
         floats = {"sub.rn": lambda a, b: rounded(exact(a) - exact(b)), "mul.rn": lambda a, b: rounded(exact(a) * exact(b)),
                   "setp.le": lambda a, b: a <= b, "setp.leu": lambda a, b: not a > b}
         while True:
