@@ -9,9 +9,11 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <new>
+#include <string>
 #include <thread>
 
 #include "interpose/scope.h"
@@ -66,9 +68,9 @@ class Keeper : public ::testing::Test {
     body();
     _exit(0);
   }
-  // Once it is ready.
+  // Once it is ready, and asleep: ThreadSanitizer loses what comes to a forked child between two calls.
   void send(int signal) {
-    while (!seen->ready) std::this_thread::sleep_for(1ms);
+    while (!seen->ready || !asleep()) std::this_thread::sleep_for(1ms);
     sent_ = Clock::now();
     kill(child_, signal);
   }
@@ -84,6 +86,13 @@ class Keeper : public ::testing::Test {
   Clock::duration took{};  // from the signal to the end
 
  private:
+  bool asleep() const {
+    std::ifstream status("/proc/" + std::to_string(child_) + "/status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("State:")) return line.find('S', sizeof("State:") - 1) != std::string::npos;
+    return true;  // it has ended, and the signal goes nowhere
+  }
+
   pid_t child_ = -1;
   Clock::time_point sent_ = Clock::now();
 };
