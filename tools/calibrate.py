@@ -81,19 +81,23 @@ def mapping(facts, api, cannot):
     """The same for calls whose cost depends on how many handles they are for. `cannot` gets what could not be fitted. One call
     makes or maps one handle, so that these two have no cost without any."""
     conditions = {"idle": facts.get("vmm", "idle")} | {way: facts.get("vmm_under_load", way) for way in LOADS}
-    for call in ("create", "map", "set_access", "unmap"):
-        field = f"vmm_{call}"
+    # An H200 gives access thirty times more slowly beside copies to the host, and only there.
+    outward = {"to_host": conditions["to_host"]}
+    others = {name: found for name, found in conditions.items() if name not in outward}
+    for call, among, field, by_handle in (("create", conditions, "vmm_create", None), ("map", conditions, "vmm_map", None),
+                                          ("set_access", others, "vmm_set_access", "vmm_set_access_per_handle"),
+                                          ("set_access", outward, None, "vmm_set_access_beside_copies_to_host"),
+                                          ("unmap", conditions, "vmm_unmap", "vmm_unmap_per_handle")):
         try:
-            condition, base, each, off = handle_costs.dearest(conditions, call)
+            condition, base, each, off = handle_costs.dearest(among, call)
         except handle_costs.CannotFit as why:
-            cannot.append(f"host_ns.{field} cannot be fitted and stays: {why}")
+            cannot.append(f"host_ns.{field or by_handle} cannot be fitted and stays: {why}")
             continue
         remark = f"{condition}: {base:.4g} + {each:.4g} us a handle, within {off:.0%}"
-        if call in ("create", "map"):
-            yield ("host_ns", field), scaled(each, 1e3, api), remark
-        else:
-            yield ("host_ns", field), scaled(base, 1e3, api), remark
-            yield ("host_ns", field + "_per_handle"), each * 1e3, remark
+        if field:
+            yield ("host_ns", field), scaled(base if by_handle else each, 1e3, api), remark
+        if by_handle:
+            yield ("host_ns", by_handle), each * 1e3, remark
 
 
 def pinning(facts, api):

@@ -23,11 +23,10 @@ CUresult check(const Machine& m, const CUmemAllocationProp* prop) {
   return CUDA_SUCCESS;
 }
 
-// What a call costs for the handles in it. With vmm_sync it waits for the device first.
-void change_mappings(Call& call, CUdeviceptr at, std::uint64_t bytes, Nanoseconds per_handle) {
-  Scheduler& scheduler = call.m->scheduler;
-  if (call.m->choice.options.vmm_sync) scheduler.wait_context(call.lock, nullptr);
-  scheduler.now += per_handle * static_cast<Nanoseconds>(call.m->addresses.count_in(at, at + bytes));
+// How many handles a call changes, which it takes time for. With vmm_sync it waits for the device first.
+std::uint64_t handles_to_change(Call& call, CUdeviceptr at, std::uint64_t bytes) {
+  if (call.m->choice.options.vmm_sync) call.m->scheduler.wait_context(call.lock, nullptr);
+  return call.m->addresses.count_in(at, at + bytes);
 }
 
 // A handler that takes the fault for one of its own, as this driver's does, may return.
@@ -104,7 +103,8 @@ SOFTGPU_EXPORT(cuMemMap)
 SOFTGPU_EXPORT(cuMemUnmap)(CUdeviceptr at, size_t bytes) {
   SOFTGPU_CALL(__func__, needs_driver, &Model::unmap);
   ++m.statistics.vmm_calls;
-  change_mappings(call, at, bytes, m.model().unmap_per_handle);
+  m.scheduler.now +=
+      m.model().unmap_per_handle * static_cast<Nanoseconds>(handles_to_change(call, at, bytes));
   return m.memory.unmap(call.caller(), at, bytes);
 }
 
@@ -113,7 +113,7 @@ SOFTGPU_EXPORT(cuMemSetAccess)
   SOFTGPU_CALL(__func__, needs_driver, &Model::set_access);
   ++m.statistics.vmm_calls;
   if (descriptors == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
-  change_mappings(call, at, bytes, m.model().set_access_per_handle);
+  m.scheduler.give_access(call.caller().device, handles_to_change(call, at, bytes));
   for (size_t i = 0; i < count; ++i) {
     const CUmemAccessDesc& d = descriptors[i];
     const bool by_program = m.model().host_handles && is_host(d.location);

@@ -5,9 +5,22 @@
 #include <limits>
 
 namespace softgpu {
+namespace {
+
+auto first_that_ends_after(Nanoseconds time, const std::deque<Links::Crossing>& lane) {
+  return std::partition_point(lane.begin(), lane.end(),
+                              [&](const Links::Crossing& crossing) { return crossing.end <= time; });
+}
+
+}  // namespace
 
 Links::Links(const Model& model)
     : model_(model), left_beside_(std::min(2 * model.both_ways - 1, 2 - 1 / model.both_ways)) {}
+
+std::size_t Links::lane_of(int device, Engine by, Engine way) {
+  const int of_device = (by == Engine::compute ? 2 : 0) + (way == Engine::to_host ? 1 : 0);
+  return static_cast<std::size_t>(4 * device + of_device);
+}
 
 // What a link with these rates has left for one more crossing.
 double Links::left_of(double same_rate, double opposite_rate, const Load& load) const {
@@ -19,8 +32,7 @@ Links::Left Links::left_at(Nanoseconds time, int device, Engine way) const {
   double memory = 0;
   Nanoseconds until = std::numeric_limits<Nanoseconds>::max();
   for (const Lane& lane : lanes_) {
-    const auto next = std::partition_point(lane.begin(), lane.end(),
-                                           [&](const Crossing& crossing) { return crossing.end <= time; });
+    const auto next = first_that_ends_after(time, lane);
     if (next == lane.end()) continue;
     const bool under_way = next->begin <= time;
     until = std::min(until, under_way ? next->end : next->begin);
@@ -43,8 +55,7 @@ Links::Left Links::left_at(Nanoseconds time, int device, Engine way) const {
 Nanoseconds Links::carry(int device, Engine by, Engine way, Nanoseconds start, Nanoseconds alone,
                          std::uint64_t bytes) {
   if (bytes == 0 || alone <= 0) return start + alone;
-  const int of_device = (by == Engine::compute ? 2 : 0) + (way == Engine::to_host ? 1 : 0);
-  Lane& lane = lanes_[static_cast<std::size_t>(4 * device + of_device)];
+  Lane& lane = lanes_[lane_of(device, by, way)];
   const double full = rate(way),
                own = std::min(full, static_cast<double>(bytes) * 1e9 / static_cast<double>(alone));
   auto to_go = static_cast<double>(alone);  // nanoseconds at full share
@@ -59,6 +70,12 @@ Nanoseconds Links::carry(int device, Engine by, Engine way, Nanoseconds start, N
     to_go -= share * static_cast<double>(left.until - at);
     at = left.until;
   }
+}
+
+bool Links::copies(int device, Engine way, Nanoseconds time) const {
+  const Lane& lane = lanes_[lane_of(device, way, way)];
+  const auto next = first_that_ends_after(time, lane);
+  return next != lane.end() && next->begin <= time;
 }
 
 void Links::forget_before(Nanoseconds time) {

@@ -31,6 +31,8 @@ class Links {
   // engine that moves them, and starts nothing before what it moved last; `way` is one of the two for copies.
   Nanoseconds carry(int device, Engine by, Engine way, Nanoseconds start, Nanoseconds alone,
                     std::uint64_t bytes);
+  // Whether a copy engine of the device moves something that way at that time.
+  bool copies(int device, Engine way, Nanoseconds time) const;
   // Nothing will start before `time` any more.
   void forget_before(Nanoseconds time);
 
@@ -55,6 +57,7 @@ class Links {
     Nanoseconds until;
   };
   double rate(Engine way) const { return way == Engine::to_device ? model_.to_device : model_.to_host; }
+  static std::size_t lane_of(int device, Engine by, Engine way);
   int switch_of(int device) const { return device / model_.devices_per_switch; }
   double left_of(double same_rate, double opposite_rate, const Load& load) const;
   Left left_at(Nanoseconds time, int device, Engine way) const;

@@ -55,6 +55,7 @@ void read_costs(const json& costs, Model& m) {
   m.map = get("vmm_map");
   m.set_access = get("vmm_set_access");
   m.set_access_per_handle = get("vmm_set_access_per_handle");
+  m.set_access_beside_copies = get("vmm_set_access_beside_copies_to_host");
   m.unmap = get("vmm_unmap");
   m.unmap_per_handle = get("vmm_unmap_per_handle");
   m.destroy = get("vmm_destroy");
@@ -114,10 +115,12 @@ Model read_model(const fs::path& path) {
 void scale_mapping(const DeviceOptions& options, Model& m) {
   if (options.vmm_per_call) {
     m.set_access += std::exchange(m.set_access_per_handle, 0);
+    m.set_access_beside_copies = 0;
     m.unmap += std::exchange(m.unmap_per_handle, 0);
   }
-  for (Nanoseconds* const price : {&m.create, &m.map, &m.set_access, &m.unmap, &m.destroy,
-                                   &m.set_access_per_handle, &m.unmap_per_handle})
+  for (Nanoseconds* const price :
+       {&m.create, &m.map, &m.set_access, &m.unmap, &m.destroy, &m.set_access_per_handle,
+        &m.set_access_beside_copies, &m.unmap_per_handle})
     *price = static_cast<Nanoseconds>(static_cast<double>(*price) * options.vmm);
 }
 

@@ -40,6 +40,7 @@ struct Model {
   Nanoseconds allocate = 0, free = 0, pool = 0;
   Nanoseconds create = 0, map = 0, set_access = 0, unmap = 0, destroy = 0, reserve = 0;
   Nanoseconds set_access_per_handle = 0, unmap_per_handle = 0;  // beside these
+  Nanoseconds set_access_beside_copies = 0;  // in place of it for a handle, while a copy to the host goes on
   Nanoseconds context = 0, module = 0, host_function = 0, pin_call = 0;
   double pin_per_byte = 0;          // nanoseconds
   Nanoseconds profiled_call = 500;  // what a profiler that notes calls adds to each

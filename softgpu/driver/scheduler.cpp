@@ -239,6 +239,13 @@ bool Scheduler::check(Work& work, Stream& stream, Checker::Landed& landed) {
   return true;
 }
 
+// Each handle waits for the copy engine where that one copies to the host.
+void Scheduler::give_access(int device, std::uint64_t handles) {
+  for (; handles > 0; --handles)
+    now += links_.copies(device, Engine::to_host, now) ? model_.set_access_beside_copies
+                                                       : model_.set_access_per_handle;
+}
+
 // When a work ends that starts then. What a kernel reaches over the link comes behind its own time.
 Nanoseconds Scheduler::end_of(const Work& work, const Checker::Landed& landed, Nanoseconds start) {
   const int device = work.by.device;

@@ -56,6 +56,9 @@ class Scheduler {
   CUresult record(Lock& lock, const StreamPtr& stream, const RecordPtr& record, const char* name,
                   std::uint64_t call);
 
+  // The host is busy with a mapping call for so many handles.
+  void give_access(int device, std::uint64_t handles);
+
   // Before a launch: the host waits until fewer than 1,024 are ahead of the device.
   void wait_for_room(Lock& lock, int device);
 

@@ -59,6 +59,7 @@ class Calibrate(unittest.TestCase):
         said, costs = self.calibrate(results(line, line, line))
         self.assertEqual(said, "")
         self.assertEqual((costs["vmm_set_access"], costs["vmm_set_access_per_handle"]), (30000 - API_US * 1e3, 36000))
+        self.assertEqual(costs["vmm_set_access_beside_copies_to_host"], 36000)
         self.assertEqual((costs["vmm_unmap"], costs["vmm_unmap_per_handle"]), (10000 - API_US * 1e3, 20000))
         self.assertEqual((costs["vmm_create"], costs["vmm_map"]), (200000 - API_US * 1e3, 2000 - API_US * 1e3))
 
@@ -71,8 +72,12 @@ class Calibrate(unittest.TestCase):
         self.assertAlmostEqual(costs["vmm_set_access_per_handle"], 36000, delta=0.05 * 36000)
 
     def test_the_dearest_condition_counts(self):
-        _, costs = self.calibrate(results(lambda n: 30 + 36 * n, lambda n: 30 + 40 * n, lambda n: 50 + 80 * n))
+        _, costs = self.calibrate(results(lambda n: 30 + 36 * n, lambda n: 50 + 80 * n, lambda n: 30 + 40 * n))
         self.assertEqual((costs["vmm_set_access"], costs["vmm_set_access_per_handle"]), (50000 - API_US * 1e3, 80000))
+
+    def test_what_a_handle_costs_beside_copies_to_the_host_is_a_cost_of_its_own(self):
+        _, costs = self.calibrate(results(lambda n: 30 + 28 * n, lambda n: 30 + 36 * n, lambda n: 30 + 1050 * n))
+        self.assertEqual((costs["vmm_set_access_per_handle"], costs["vmm_set_access_beside_copies_to_host"]), (36000, 1050000))
 
     def test_a_cost_that_no_handle_adds_to_is_level(self):
         level = lambda n: 36.3 - n / 1000
@@ -84,12 +89,12 @@ class Calibrate(unittest.TestCase):
     def test_one_number_of_handles_cannot_be_fitted(self):
         line = lambda n: 30 + 36 * n
         said, costs = self.calibrate(results(line, line, line, counts={"128MiB": 1}))
-        self.assertEqual(said.count("measured at 1 numbers of handles, 3 are needed"), 4, said)
+        self.assertEqual(said.count("measured at 1 numbers of handles, 3 are needed"), 5, said)
         self.assertEqual(costs["vmm_unmap_per_handle"], GIVEN["vmm_unmap_per_handle"])
 
     def test_a_cost_that_falls_with_handles_cannot_be_fitted(self):
         line = lambda n: 30 + 36 * n
-        self.assert_left_alone(*self.calibrate(results(line, line, lambda n: 100 - n)), "to_host: the cost falls by")
+        self.assert_left_alone(*self.calibrate(results(line, lambda n: 100 - n, line)), "to_device: the cost falls by")
 
     def test_a_cost_off_the_line_cannot_be_fitted(self):
         line = lambda n: 30 + 36 * n
