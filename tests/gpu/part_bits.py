@@ -21,9 +21,10 @@ class Bits:
         self.iterations = 10 if device.software else 24  # the first few are measured
 
     def command(self, network):
-        small = ["--input-size", "32", "--batch", "128"] if self.device.software else ["--batch", "64"]
+        of_digits = ["--batch", "256"] if self.device.software else []
+        of_others = ["--input-size", "32", "--batch", "128"] if self.device.software else ["--batch", "64"]
         return [self.programs.train, "--network", network, "--iterations", str(self.iterations), "--json",
-                *(small if network != "digits" else [])]
+                *(of_digits if network == "digits" else of_others)]
 
     @functools.lru_cache(maxsize=None)
     def in_core(self, network):

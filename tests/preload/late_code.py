@@ -14,8 +14,12 @@ DEVICE = 120  # MiB, all of which is the cap
 
 
 class LateCode(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.plain = run("soft:v100-pcie3:compute", TRAINER, "--no-pooch")
+
     def trained(self, policy, **settings):
-        plain = run("soft:v100-pcie3:compute", TRAINER, "--no-pooch")
+        plain = self.plain
         self.assertEqual(plain.status, 0, plain.err)
         done = run(f"soft:v100-pcie3:compute:memory={DEVICE}MiB", TRAINER, "--memory", f"{DEVICE}MiB",
                    env={"LD_PRELOAD": LATE_CODE, "POOCH_POLICY": policy, **settings})
