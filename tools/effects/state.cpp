@@ -20,9 +20,13 @@ Predicate State::leader(const Predicate& predicate) const {
 const Cell& State::get(std::size_t reg, const std::optional<Predicate>& guard) const {
   if (!guard || guards_.empty()) return registers_[reg];
   const Predicate when = leader(*guard);
-  for (const Guarded& one : guards_)
-    if (one.reg == reg && one.when == when) return one.cell;
-  return registers_[reg];
+  const Cell* found = &registers_[reg];
+  for (const Guarded& one : guards_) {
+    if (one.reg != reg) continue;
+    if (one.when == when) return one.cell;
+    if (implies(when, one.when)) found = &one.cell;
+  }
+  return *found;
 }
 
 void State::set(Values& values, std::size_t reg, const Cell& cell, const std::optional<Predicate>& guard) {
@@ -84,15 +88,44 @@ void State::forget(const Predicate& predicate) {
       ++it;
     }
   }
-  if (!heir)
-    std::erase_if(guards_,
-                  [&](const Guarded& one) { return one.when == plain || one.when == plain.opposite(); });
-  for (Guarded& one : guards_) {
-    if (one.when == plain)
-      one.when = *heir;
-    else if (one.when == plain.opposite())
-      one.when = heir->opposite();
+  rename(plain, heir);
+}
+
+// Nothing in its place: what it says is forgotten.
+void State::rename(const Predicate& from, const std::optional<Predicate>& to) {
+  const auto is_it = [&](const Predicate& one) { return one == from || one == from.opposite(); };
+  const auto renamed = [&](const Predicate& one) {
+    return one == from ? *to : one == from.opposite() ? to->opposite() : one;
+  };
+  if (!to) {
+    pass_on(from);
+    std::erase_if(guards_, [&](const Guarded& one) { return is_it(one.when); });
   }
+  for (Guarded& one : guards_) one.when = renamed(one.when);
+  std::set<std::pair<Predicate, Predicate>> implied;
+  for (const auto& [when, then] : implied_)
+    if (to || !(is_it(when) || is_it(then))) implied.emplace(renamed(when), renamed(then));
+  implied_ = std::move(implied);
+}
+
+// What a predicate says of registers is still so where another one holds that implied it.
+void State::pass_on(const Predicate& predicate) {
+  std::vector<Guarded> more;
+  for (const auto& [when, then] : implied_)
+    for (const Guarded& one : guards_)
+      if (one.when == then && (then == predicate || then == predicate.opposite()) &&
+          std::none_of(guards_.begin(), guards_.end(),
+                       [&](const Guarded& has) { return has.reg == one.reg && has.when == when; }))
+        more.push_back({one.reg, when, one.cell, one.nonzero});
+  guards_.insert(guards_.end(), more.begin(), more.end());
+}
+
+void State::imply(const Predicate& when, const Predicate& then) {
+  implied_.emplace(leader(when), leader(then));
+}
+
+bool State::implies(const Predicate& when, const Predicate& then) const {
+  return implied_.contains({when, then});
 }
 
 void State::forget_predicates(bool uniform) {
@@ -108,6 +141,8 @@ void State::copy(const Predicate& to, const Predicate& from) {
 
 void State::assume(const Predicate& predicate) {
   const Predicate when = leader(predicate);
+  for (const Guarded& one : guards_)
+    if (implies(when, one.when)) registers_[one.reg] = one.cell;
   for (const Guarded& one : guards_)
     if (one.when == when) registers_[one.reg] = one.cell;
 }
@@ -173,6 +208,8 @@ bool State::join_guards(Values& values, const State& other) {
                    const auto theirs = other.leaders_.find(one.first);
                    return theirs == other.leaders_.end() || theirs->second != one.second;
                  }) != 0;
+  changed =
+      std::erase_if(implied_, [&](const auto& one) { return !other.implied_.contains(one); }) != 0 || changed;
   for (Guarded& one : guards_) {
     const Cell both = effects::join(values, one.cell, other.get(one.reg, one.when));
     changed = changed || !(both == one.cell);

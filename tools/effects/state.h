@@ -3,8 +3,10 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/effects/sass.h"
@@ -56,6 +58,8 @@ class State {
   void forget(const Predicate& predicate);
   // It is `from` now, which has its sign.
   void copy(const Predicate& to, const Predicate& from);
+  // Where `when` holds, `then` does; both have their sign.
+  void imply(const Predicate& when, const Predicate& then);
   void forget_predicates(bool uniform);
   // The predicate holds from here on.
   void assume(const Predicate& predicate);
@@ -79,12 +83,16 @@ class State {
 
  private:
   bool join_guards(Values& values, const State& other);
+  bool implies(const Predicate& when, const Predicate& then) const;
+  void pass_on(const Predicate& predicate);
+  void rename(const Predicate& from, const std::optional<Predicate>& to);
   // The one by which guards are kept, of those that are known to be equal.
   Predicate leader(const Predicate& predicate) const;
 
   std::array<Cell, 512> registers_{};
   std::vector<Guarded> guards_;
-  std::map<Predicate, Predicate> leaders_;  // by predicates that are copies, without sign
+  std::map<Predicate, Predicate> leaders_;             // by predicates that are copies, without sign
+  std::set<std::pair<Predicate, Predicate>> implied_;  // the second by the first, both leaders
   std::map<std::int64_t, Cell> slots_;
   std::array<ValueId, 2> scattered_{};  // stored to the stack, nobody knows where; by half
 };

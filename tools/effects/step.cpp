@@ -87,6 +87,23 @@ std::optional<std::pair<Predicate, std::size_t>> nonzero_test(const Instruction&
   return std::pair(differs ? *in[0].predicate : in[0].predicate->opposite(), State::index(*b->reg));
 }
 
+// VOTEU.ANY UP0, P0: which predicate says that another one holds.
+std::optional<std::pair<Predicate, Predicate>> voted(const Instruction& one) {
+  const auto& in = one.operands;
+  const bool any = one.has("ANY"), all = one.has("ALL");
+  if ((one.name != "VOTE" && one.name != "VOTEU" && one.name != "UVOTE") || one.guard || any == all ||
+      in.size() < 2)
+    return std::nullopt;
+  const Operand &result = in[in.size() - 2], &asked = in.back();
+  if (result.kind != OperandKind::predicate || !result.predicate || asked.kind != OperandKind::predicate ||
+      !asked.predicate ||
+      (result.predicate->uniform == asked.predicate->uniform &&
+       result.predicate->number == asked.predicate->number))
+    return std::nullopt;
+  return any ? std::pair(*asked.predicate, *result.predicate)
+             : std::pair(asked.predicate->opposite(), result.predicate->opposite());
+}
+
 bool is_memory(Action action) {
   return action >= Action::load && action <= Action::texture;
 }
@@ -130,6 +147,7 @@ void Machine::step(State& state, std::size_t at) {
   forget_predicates(state, one);
   if (tested) state.know_nonzero(values_, tested->first, tested->second, lower);
   if (copied) state.copy(*one.operands[0].predicate, *copied);
+  if (const auto vote = voted(one)) state.imply(vote->first, vote->second);
 }
 
 // What is compared or computed with is read, whatever becomes of it.

@@ -261,6 +261,40 @@ TEST(Effects, ACopiedPredicateIsTheSame) {
   EXPECT_EQ(effects_of(lines).verdict, Verdict::foreseen);
 }
 
+// As nvcc writes it: the warp makes an address for the lanes that need it, then each uses it where it does.
+TEST(Effects, AVoteSaysWhatItsLanesKnow) {
+  const std::vector<std::string> lines = {"ULDC.64 UR6, c[0x0][0x210]", "VOTEU.ANY UP0, P0",
+                                          "@UP0 ULDC.64 UR6, c[0x0][0x218]", "@P0 STG.E desc[UR4][UR6], R0",
+                                          "EXIT"};
+  EXPECT_EQ(words(effects_of(lines)), "8 store");
+  auto asked_anew = lines;  // what it said of the register is still so
+  asked_anew.insert(asked_anew.begin() + 3, "UISETP.EQ.AND UP0, UPT, UR9, URZ, UPT");
+  EXPECT_EQ(words(effects_of(asked_anew)), "8 store");
+  auto all = lines;
+  all[1] = "VOTEU.ALL UP0, P0";
+  all[2] = "@!UP0 ULDC.64 UR6, c[0x0][0x218]";
+  all[3] = "@!P0 STG.E desc[UR4][UR6], R0";
+  EXPECT_EQ(words(effects_of(all)), "8 store");
+}
+
+TEST(Effects, AVoteSaysNothingOfOtherLanes) {
+  const std::vector<std::string> lines = {"ULDC.64 UR6, c[0x0][0x210]", "VOTEU.ANY UP0, P0",
+                                          "@UP0 ULDC.64 UR6, c[0x0][0x218]", "@!P0 STG.E desc[UR4][UR6], R0",
+                                          "EXIT"};
+  EXPECT_EQ(words(effects_of(lines)), "0 store, 8 store");
+  auto all = lines;  // of the warp they do not all hold, of this lane it does
+  all[1] = "VOTEU.ALL UP0, P0";
+  all[3] = "@P0 STG.E desc[UR4][UR6], R0";
+  EXPECT_EQ(words(effects_of(all)), "0 store, 8 store");
+  for (const char* const asked_anew :
+       {"ISETP.EQ.AND P0, PT, R9, RZ, PT", "UISETP.EQ.AND UP0, UPT, UR9, URZ, UPT"}) {
+    auto changed = lines;
+    changed[3] = "@P0 STG.E desc[UR4][UR6], R0";
+    changed.insert(changed.begin() + 2, asked_anew);
+    EXPECT_EQ(words(effects_of(changed)), "0 store, 8 store") << asked_anew;
+  }
+}
+
 TEST(Effects, AnAddressThatIsComparedWithNothingIsSomethingBehind) {
   const std::vector<std::string> lines = {"MOV R2, RZ",
                                           "MOV R3, RZ",
