@@ -10,6 +10,9 @@ namespace {
 constexpr double most_own_us = 3;
 // Of a long op's time. A host that launches as the op ends would be a coincidence: it has long been ahead.
 constexpr double most_own_share = 0.25;
+// Of all ops. A host that sets the pace is waited for more often; one that the program keeps waiting for a
+// copy, behind pooch's own in the engine's queue, is not.
+constexpr double least_waits = 0.01;
 
 struct Gap {
   double us = 0;
@@ -36,13 +39,16 @@ std::vector<Gap> measured_gaps(std::span<const TimedOp> ops) {
 
 double usual_interval(std::span<const std::span<const TimedOp>> iterations) {
   std::vector<double> intervals;
+  std::size_t all = 0;
   for (const auto ops : iterations) {
+    all += ops.size();
     const std::vector<Gap> gaps = measured_gaps(ops);
     for (std::size_t i = 1; i < ops.size(); ++i)
       if (gaps[i].waited() && gaps[i - 1].waited() && !ops[i].disturbed)
         intervals.push_back(ops[i].start_us - ops[i - 1].start_us);
   }
-  if (intervals.empty()) return 0;
+  if (intervals.empty() || static_cast<double>(intervals.size()) < least_waits * static_cast<double>(all))
+    return 0;
   const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(intervals.size() / 2);
   std::nth_element(intervals.begin(), middle, intervals.end());
   return *middle;

@@ -16,7 +16,7 @@ struct TimedOp {
 };
 
 // Microseconds that the host takes from launch to launch: the median, over iterations of one phase, where the
-// device waited for both launches and pooch did not hold up the second. 0 where the device never waited.
+// device waited for both launches and pooch did not hold up the second. 0 where it hardly ever did.
 double usual_interval(std::span<const std::span<const TimedOp>> iterations);
 
 // Microseconds before each op of one iteration, in order. As measured, where pooch disturbed nothing. Else as
