@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-from runs import POOCH, TRAIN, run
+from runs import DIGITS, POOCH, TRAIN, run
 
 PROGRAM = pathlib.Path(__file__).with_name("callsites_program.py")
 DEVICE = "soft:v100-pcie3:timing"
@@ -89,7 +89,7 @@ class CallSites(unittest.TestCase):
             self.assertEqual(modules[site["frames"][0][0]], str(TRAIN), "the call itself is the trainer's")
 
     def test_results_and_times_are_the_same(self):
-        command = [TRAIN, "--network", "digits", "--iterations", "8", "--json"]
+        command = [*DIGITS, "--iterations", "8", "--json"]
         without, bare = self.profiled(COMPUTE, command)
         with_sites, full = self.profiled(COMPUTE, command, env={"POOCH_CALLSITES": "1"})
         self.assertEqual(len(without.losses), 8)

@@ -7,7 +7,7 @@ import json
 import sys
 import unittest
 
-from runs import MIB, TRAIN, run
+from runs import DIGITS, MIB, TRAIN, run
 
 NETWORKS = ("alexnet", "vgg16", "vgg116", "vgg216", "vgg316", "vgg416", "googlenet", "resnet50", "resnet152",
             "resnext101-3d")
@@ -63,7 +63,7 @@ class Capped(unittest.TestCase):
                 self.assertEqual(capped.losses, in_core.losses)
 
     def test_separate_relus_need_more_and_compute_the_same_bits(self):
-        command = [TRAIN, "--network", "digits", "--iterations", "3", "--json"]
+        command = [*DIGITS, "--iterations", "3", "--json"]
         in_place = run(COMPUTE, command, "--no-pooch")
         separate, capped = self.check_capped(COMPUTE, [*command, "--separate-relu"], 0.5)
         self.assertGreater(json.loads(separate.out)["need_bytes"], 1.3 * json.loads(in_place.out)["need_bytes"])
