@@ -294,7 +294,6 @@ std::uint64_t AliasMode::beside() const {
 
 Status AliasMode::build(std::vector<AliasPhase> phases, Held& held) {
   phases_ = std::move(phases);
-  pool_.use_units();
   collect();
   const std::uint64_t others = page + beside();
   const std::uint64_t room = pool_.least_limit() > others ? pool_.least_limit() - others : 0;
@@ -314,6 +313,7 @@ Status AliasMode::build(std::vector<AliasPhase> phases, Held& held) {
     shortfall_ = room / 64;
     done = Error{ErrorCode::out_of_memory, "the layout takes too long"};
   }
+  if (done) pool_.use_units();
   if (done) done = save_and_unmap(held);
   if (done) done = merge_chunks();
   if (done) done = take_frames(layout);

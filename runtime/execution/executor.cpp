@@ -54,7 +54,8 @@ void Executor::enter(const tracker::Iterations::Where& where, const Script& scri
   nvtx_iterations_.begin(script.plan().phase);
   // Every point may be asked for, and exactly.
   parts_.order.set_eager(true);
-  if (!alias_.built()) parts_.pool.use_units();
+  // While a layout may come, large handles are fewer: an H200 takes 1 ms to map one beside copies out.
+  if (script.plan().backing == Backing::remap || !may_alias()) parts_.pool.use_units();
   // The phase may have turned out to be another one than was expected: then some of its ops have passed.
   const tracker::StepIndex now = parts_.tracker.steps();
   iteration_ = std::make_shared<Iteration>(script, where.start, now);

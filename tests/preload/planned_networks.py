@@ -135,6 +135,14 @@ class Steady(unittest.TestCase):
         self.assertLessEqual(summary["planned_iterations"] - summary["aliased_iterations"], 4)
         self.assertGreaterEqual(summary["aliased_iterations"], 9)
 
+    def test_until_there_is_a_layout_handles_are_large_and_mapping_calls_few(self):
+        """Each costs 1 ms beside copies to the host. With handles of a page there were 164,541."""
+        with tempfile.TemporaryDirectory() as cache:
+            done = run("soft:h200:timing", [TRAIN, "--network", "resnet50", "--batch", 640, "--iterations", 8], "--policy", "hybrid",
+                       "--memory", "16GiB", env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache})
+        self.assertGreater(done.summary["aliased_iterations"], 0, done.err)
+        self.assertLess(done.summary["vmm_calls"], 100_000)
+
     def test_where_no_layout_fits_remapping_goes_on(self):
         summary = self.short_ops("soft:h200:timing", 400, "auto", 50)
         self.assertGreaterEqual(summary["planned_iterations"], 45)

@@ -17,7 +17,7 @@ import unittest
 
 from runs import POOCH, TRAIN, clean_environment
 
-ITERATIONS = int(sys.argv[2]) if len(sys.argv) > 2 else 3000
+ITERATIONS = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
 SETTLED = 1000
 MOST_GROWTH = 1 << 20
 
