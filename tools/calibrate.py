@@ -84,6 +84,7 @@ def mapping(facts, api, cannot):
     # An H200 gives access thirty times more slowly beside copies to the host, and only there.
     outward = {"to_host": conditions["to_host"]}
     others = {name: found for name, found in conditions.items() if name not in outward}
+    idle_base = 0
     for call, among, field, by_handle in (("create", conditions, "vmm_create", None), ("map", conditions, "vmm_map", None),
                                           ("set_access", others, "vmm_set_access", "vmm_set_access_per_handle"),
                                           ("set_access", outward, None, "vmm_set_access_beside_copies_to_host"),
@@ -93,6 +94,10 @@ def mapping(facts, api, cannot):
         except handle_costs.CannotFit as why:
             cannot.append(f"host_ns.{field or by_handle} cannot be fitted and stays: {why}")
             continue
+        if among is others:
+            idle_base = base
+        if among is outward:  # what a call costs more than elsewhere is its handles', of a typical number
+            each = max(each, (base - idle_base) / handle_costs.TYPICAL + each)
         remark = f"{condition}: {base:.4g} + {each:.4g} us a handle, within {off:.0%}"
         if field:
             yield ("host_ns", field), scaled(base if by_handle else each, 1e3, api), remark

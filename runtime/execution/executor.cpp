@@ -55,7 +55,11 @@ void Executor::enter(const tracker::Iterations::Where& where, const Script& scri
   // Every point may be asked for, and exactly.
   parts_.order.set_eager(true);
   // While a layout may come, large handles are fewer: an H200 takes 1 ms to map one beside copies out.
-  if (script.plan().backing == Backing::remap || !may_alias()) parts_.pool.use_units();
+  // Layouts come late, or never: where the program holds up a stream each time, say.
+  constexpr int most_unlaid = 24;  // iterations
+  tally_.unlaid = alias_.built() ? 0 : tally_.unlaid + 1;
+  if (script.plan().backing == Backing::remap || !may_alias() || tally_.unlaid > most_unlaid)
+    parts_.pool.use_units();
   // The phase may have turned out to be another one than was expected: then some of its ops have passed.
   const tracker::StepIndex now = parts_.tracker.steps();
   iteration_ = std::make_shared<Iteration>(script, where.start, now);

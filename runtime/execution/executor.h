@@ -243,6 +243,7 @@ class Executor {
     std::uint64_t peak = 0;              // bytes, in iterations that followed a plan
     std::uint64_t fallbacks_before = 0;  // placement's, without those of such iterations
     std::uint64_t asked_before = 0;      // bytes, when this iteration began
+    int unlaid = 0;                      // iterations begun without a layout since there was one
   };
   // Reused storage.
   struct Scratch {

@@ -1,6 +1,7 @@
 #include "runtime/observe/host_gaps.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace pooch::runtime {
 namespace {
@@ -13,6 +14,7 @@ constexpr double most_own_share = 0.25;
 // Of all ops. A host that sets the pace is waited for more often; one that the program keeps waiting for a
 // copy, behind pooch's own in the engine's queue, is not.
 constexpr double least_waits = 0.01;
+constexpr std::size_t least_each = 3;  // in an iteration, however short
 
 struct Gap {
   double us = 0;
@@ -47,8 +49,8 @@ double usual_interval(std::span<const std::span<const TimedOp>> iterations) {
       if (gaps[i].waited() && gaps[i - 1].waited() && !ops[i].disturbed)
         intervals.push_back(ops[i].start_us - ops[i - 1].start_us);
   }
-  if (intervals.empty() || static_cast<double>(intervals.size()) < least_waits * static_cast<double>(all))
-    return 0;
+  const auto share = static_cast<std::size_t>(std::ceil(least_waits * static_cast<double>(all)));
+  if (intervals.size() < std::max(share, least_each * iterations.size()) || intervals.empty()) return 0;
   const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(intervals.size() / 2);
   std::nth_element(intervals.begin(), middle, intervals.end());
   return *middle;

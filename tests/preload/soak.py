@@ -19,7 +19,7 @@ from runs import POOCH, TRAIN, clean_environment
 
 ITERATIONS = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
 SETTLED = 1000
-MOST_GROWTH = 1 << 20
+MOST_GROWTH = 1 << (20 if ITERATIONS > 2000 else 19)
 
 
 def resident_bytes(pid):

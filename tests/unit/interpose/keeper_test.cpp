@@ -89,8 +89,9 @@ class Keeper : public ::testing::Test {
   bool asleep() const {
     std::ifstream status("/proc/" + std::to_string(child_) + "/status");
     for (std::string line; std::getline(status, line);)
-      if (line.starts_with("State:")) return line.find('S', sizeof("State:") - 1) != std::string::npos;
-    return true;  // it has ended, and the signal goes nowhere
+      if (line.starts_with("State:"))
+        return line.find_first_of("SZ", sizeof("State:") - 1) != std::string::npos;
+    return true;
   }
 
   pid_t child_ = -1;

@@ -78,6 +78,8 @@ class Calibrate(unittest.TestCase):
     def test_what_a_handle_costs_beside_copies_to_the_host_is_a_cost_of_its_own(self):
         _, costs = self.calibrate(results(lambda n: 30 + 28 * n, lambda n: 30 + 36 * n, lambda n: 30 + 1050 * n))
         self.assertEqual((costs["vmm_set_access_per_handle"], costs["vmm_set_access_beside_copies_to_host"]), (36000, 1050000))
+        _, costs = self.calibrate(results(lambda n: 30 + 28 * n, lambda n: 30 + 36 * n, lambda n: 4830))  # one wait a call
+        self.assertEqual(costs["vmm_set_access_beside_copies_to_host"], 600000)
 
     def test_a_cost_that_no_handle_adds_to_is_level(self):
         level = lambda n: 36.3 - n / 1000
