@@ -17,9 +17,9 @@ import unittest
 
 from runs import POOCH, TRAIN, clean_environment
 
-ITERATIONS = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
+ITERATIONS = int(sys.argv[2]) if len(sys.argv) > 2 else 3000
 SETTLED = 1000
-MOST_GROWTH = 1 << (20 if ITERATIONS > 2000 else 19)
+MOST_GROWTH = 1 << 20
 
 
 def resident_bytes(pid):
