@@ -5,8 +5,8 @@ calibrate.py RESULTS MODEL [-o FILE]
 
 RESULTS is what tests/gpu/run.py wrote, MODEL a file of softgpu/models. Only fields that were measured change; each change is
 shown, with how much it is. Without -o nothing is written. Mapping calls cost a + b · handles: the dearest of what was measured
-idle and with copies each way. What does not lie on such a line is named on stderr, its field stays as it is, and the exit code
-is 1.
+idle and with copies each way; cuMemSetAccess beside copies to the host has a price of its own. What does not lie on such a line
+is named on stderr, its field stays as it is, and the exit code is 1.
 """
 import argparse
 import json
@@ -84,7 +84,7 @@ def mapping(facts, api, cannot):
     # An H200 gives access thirty times more slowly beside copies to the host, and only there.
     outward = {"to_host": conditions["to_host"]}
     others = {name: found for name, found in conditions.items() if name not in outward}
-    idle_base = 0
+    base_elsewhere = 0
     for call, among, field, by_handle in (("create", conditions, "vmm_create", None), ("map", conditions, "vmm_map", None),
                                           ("set_access", others, "vmm_set_access", "vmm_set_access_per_handle"),
                                           ("set_access", outward, None, "vmm_set_access_beside_copies_to_host"),
@@ -95,9 +95,9 @@ def mapping(facts, api, cannot):
             cannot.append(f"host_ns.{field or by_handle} cannot be fitted and stays: {why}")
             continue
         if among is others:
-            idle_base = base
-        if among is outward:  # what a call costs more than elsewhere is its handles', of a typical number
-            each = max(each, (base - idle_base) / handle_costs.TYPICAL + each)
+            base_elsewhere = base
+        if among is outward:  # the model has no base for it: the difference is spread over a typical call's handles
+            each = max(each, (base - base_elsewhere) / handle_costs.TYPICAL + each)
         remark = f"{condition}: {base:.4g} + {each:.4g} us a handle, within {off:.0%}"
         if field:
             yield ("host_ns", field), scaled(base if by_handle else each, 1e3, api), remark

@@ -54,8 +54,9 @@ void Executor::enter(const tracker::Iterations::Where& where, const Script& scri
   nvtx_iterations_.begin(script.plan().phase);
   // Every point may be asked for, and exactly.
   parts_.order.set_eager(true);
-  // While a layout may come, large handles are fewer: an H200 takes 1 ms to map one beside copies out.
-  // Layouts come late, or never: where the program holds up a stream each time, say.
+  // Handles of one size let remapping go on without creating any. While a layout may still come they stay
+  // large: an H200 takes 1 ms to map each beside copies out. A layout may fail to come for good without being
+  // refused.
   constexpr int most_unlaid = 24;  // iterations
   tally_.unlaid = alias_.built() ? 0 : tally_.unlaid + 1;
   if (script.plan().backing == Backing::remap || !may_alias() || tally_.unlaid > most_unlaid)

@@ -11,10 +11,11 @@ namespace {
 constexpr double most_own_us = 3;
 // Of a long op's time. A host that launches as the op ends would be a coincidence: it has long been ahead.
 constexpr double most_own_share = 0.25;
-// Of all ops. A host that sets the pace is waited for more often; one that the program keeps waiting for a
-// copy, behind pooch's own in the engine's queue, is not.
+// A host that sets the pace is waited for often: at least so many times, as a share of all ops and in each
+// iteration. A single long wait has another cause, such as a copy of the program's that is queued behind
+// pooch's.
 constexpr double least_waits = 0.01;
-constexpr std::size_t least_each = 3;  // in an iteration, however short
+constexpr std::size_t least_each = 3;
 
 struct Gap {
   double us = 0;
@@ -50,7 +51,7 @@ double usual_interval(std::span<const std::span<const TimedOp>> iterations) {
         intervals.push_back(ops[i].start_us - ops[i - 1].start_us);
   }
   const auto share = static_cast<std::size_t>(std::ceil(least_waits * static_cast<double>(all)));
-  if (intervals.size() < std::max(share, least_each * iterations.size()) || intervals.empty()) return 0;
+  if (intervals.size() < std::max({std::size_t{1}, share, least_each * iterations.size()})) return 0;
   const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(intervals.size() / 2);
   std::nth_element(intervals.begin(), middle, intervals.end());
   return *middle;

@@ -23,7 +23,7 @@ CUresult check(const Machine& m, const CUmemAllocationProp* prop) {
   return CUDA_SUCCESS;
 }
 
-// How many handles a call changes, which it takes time for. With vmm_sync it waits for the device first.
+// How many handles a call changes: its price is for each. With vmm_sync the device is waited for first.
 std::uint64_t handles_to_change(Call& call, CUdeviceptr at, std::uint64_t bytes) {
   if (call.m->choice.options.vmm_sync) call.m->scheduler.wait_context(call.lock, nullptr);
   return call.m->addresses.count_in(at, at + bytes);

@@ -65,7 +65,7 @@ Nanoseconds Links::carry(int device, Engine by, Engine way, Nanoseconds start, N
     const double share = std::clamp(left.rate / full, least, 1.0);
     const bool ends = share > 0 && std::ceil(to_go / share) <= static_cast<double>(left.until - at);
     const Nanoseconds end = ends ? at + static_cast<Nanoseconds>(std::ceil(to_go / share)) : left.until;
-    lane.push_back({at, end, device, way, std::max(0.0, own * share)});  // it holds its engine
+    lane.push_back({at, end, device, way, std::max(0.0, own * share)});  // 0: held up
     if (ends) return end;
     to_go -= share * static_cast<double>(left.until - at);
     at = left.until;

@@ -31,7 +31,7 @@ class Links {
   // engine that moves them, and starts nothing before what it moved last; `way` is one of the two for copies.
   Nanoseconds carry(int device, Engine by, Engine way, Nanoseconds start, Nanoseconds alone,
                     std::uint64_t bytes);
-  // Whether a copy engine of the device moves something that way at that time.
+  // Whether a copy engine of the device has a copy that way under way at that time, held up or not.
   bool copies(int device, Engine way, Nanoseconds time) const;
   // Nothing will start before `time` any more.
   void forget_before(Nanoseconds time);

@@ -56,7 +56,7 @@ class Scheduler {
   CUresult record(Lock& lock, const StreamPtr& stream, const RecordPtr& record, const char* name,
                   std::uint64_t call);
 
-  // The host is busy with a mapping call for so many handles.
+  // The host spends the time that cuMemSetAccess takes for so many handles of the device.
   void give_access(int device, std::uint64_t handles);
 
   // Before a launch: the host waits until fewer than 1,024 are ahead of the device.
