@@ -20,6 +20,7 @@
 #include "interpose/driver_api.h"
 #include "interpose/peers.h"
 #include "interpose/real_symbol.h"
+#include "interpose/touched_memory.h"
 
 // The driver's functions by exact exported name: a bare name means its oldest ABI, which for these has not
 // changed.
@@ -39,6 +40,8 @@
   X(cuMemGetInfo_v2)                   \
   X(cuMemGetAllocationGranularity)     \
   X(cuMemHostAlloc)                    \
+  X(cuMemHostRegister_v2)              \
+  X(cuMemHostUnregister)               \
   X(cuMemMap)                          \
   X(cuMemRelease)                      \
   X(cuMemSetAccess)                    \
@@ -129,6 +132,16 @@ int host_handles_of(const DriverTable& driver, CUdevice device) {
   return std::max(node, 0);  // a driver that knows of no node has one
 }
 
+// Whether the device reaches memory that is registered, at the address that the host has for it.
+bool registers_on(const DriverTable& driver, CUdevice device) {
+  const auto has = [&](CUdevice_attribute which) {
+    int value = 0;
+    return driver.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS && value != 0;
+  };
+  return has(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) &&
+         has(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
+}
+
 bool has_others(const DriverTable& driver) {
   int devices = 0;
   return driver.cuDeviceGetCount(&devices) == CUDA_SUCCESS && devices > 1;
@@ -173,9 +186,13 @@ CUresult beside_captures(const DriverTable& driver, const Function& function) {
 
 // Page-locked memory of all devices.
 struct HostMemory {
+  struct Block {
+    std::uint64_t counted;
+    std::size_t touched = 0;  // bytes that were mapped by us and registered; 0: the driver's own
+  };
   std::mutex mutex;  // held while the driver allocates
   std::uint64_t most = ~std::uint64_t{0}, taken = 0;
-  std::map<const void*, std::uint64_t> blocks;
+  std::map<const void*, Block> blocks;
 
   // What pooch needs besides the arena is a trifle, and does not count: else the last piece would not fit.
   static constexpr std::uint64_t trifle = 64 << 10;
@@ -184,17 +201,20 @@ struct HostMemory {
     if (bytes <= trifle || bytes <= most - std::min(most, taken)) return Done{};
     return Error{ErrorCode::out_of_memory, "the process's devices have taken the host budget"};
   }
-  std::byte* took(void* memory, std::uint64_t bytes) {
+  std::byte* took(void* memory, std::uint64_t bytes, std::size_t touched = 0) {
     const std::uint64_t counted = bytes <= trifle ? 0 : bytes;
     taken += counted;
-    blocks.emplace(memory, counted);
+    blocks.emplace(memory, Block{counted, touched});
     return static_cast<std::byte*>(memory);
   }
-  void gave(const void* memory) {
-    const auto block = blocks.find(memory);
-    if (block == blocks.end()) return;
-    taken -= block->second;
-    blocks.erase(block);
+  // What it was; nothing known of it: all 0.
+  Block gave(const void* memory) {
+    const auto found = blocks.find(memory);
+    if (found == blocks.end()) return {};
+    const Block block = found->second;
+    taken -= block.counted;
+    blocks.erase(found);
+    return block;
   }
 };
 HostMemory& host_memory() {
@@ -235,13 +255,14 @@ RealDevice::RealDevice(std::unique_ptr<DriverTable> driver, int ordinal)
       bus_id_(bus_id_of(*driver_, ordinal)),
       numa_node_(numa_node_of(bus_id_)),
       peers_(std::make_unique<Peers>(ordinal, has_others(*driver_))),
-      host_numa_id_(host_handles_of(*driver_, ordinal)) {}
+      host_numa_id_(host_handles_of(*driver_, ordinal)),
+      registers_(registers_on(*driver_, ordinal)) {}
 
 RealDevice::~RealDevice() = default;
 
 // Calls that may want memory that pooch could give back.
-constexpr std::string_view takes_memory[] = {"cuMemAddressReserve", "cuMemCreate", "cuMemMap",
-                                             "cuMemSetAccess", "cuMemHostAlloc"};
+constexpr std::string_view takes_memory[] = {"cuMemAddressReserve", "cuMemCreate",    "cuMemMap",
+                                             "cuMemSetAccess",      "cuMemHostAlloc", "cuMemHostRegister_v2"};
 
 Status RealDevice::check(int status, const char* function) const {
   // At exit the driver may be gone before us, and took everything with it.
@@ -363,6 +384,13 @@ Result<std::byte*> RealDevice::host_allocate(std::uint64_t bytes) {
   const std::lock_guard lock(shared.mutex);
   if (const Status room = shared.has_room_for(bytes); !room) return room.error();
   const PreferredNode near_the_device(numa_node_);
+  constexpr std::uint64_t large = 32 << 20;  // below, starting threads takes as long
+  if (registers_ && bytes >= large) {
+    void* const touched = map_touched(bytes);
+    if (touched != nullptr && POOCH_CALL(cuMemHostRegister_v2, touched, bytes, CU_MEMHOSTREGISTER_PORTABLE))
+      return shared.took(touched, bytes, bytes);
+    if (touched != nullptr) unmap_touched(touched, bytes);
+  }
   void* memory = nullptr;
   if (Status s = POOCH_CALL(cuMemHostAlloc, &memory, bytes, CU_MEMHOSTALLOC_PORTABLE); !s) return s.error();
   return shared.took(memory, bytes);
@@ -371,8 +399,12 @@ Result<std::byte*> RealDevice::host_allocate(std::uint64_t bytes) {
 Status RealDevice::host_free(std::byte* memory) {
   HostMemory& shared = host_memory();
   const std::lock_guard lock(shared.mutex);
-  shared.gave(memory);
-  return POOCH_CALL(cuMemFreeHost, memory);
+  const HostMemory::Block block = shared.gave(memory);
+  if (block.touched == 0) return POOCH_CALL(cuMemFreeHost, memory);
+  // What the device may still reach must not become somebody else's.
+  Status gone = POOCH_CALL(cuMemHostUnregister, memory);
+  if (gone) unmap_touched(memory, block.touched);
+  return gone;
 }
 
 // Mapped for good where the processor and copies find it, as NCCL does with its buffers.

@@ -7,8 +7,9 @@
 
 namespace pooch::runtime {
 namespace {
-constexpr std::uint64_t piece_bytes = 256 * MiB;
-}
+// As much again as there is: who needs little does not wait for much.
+constexpr std::uint64_t least_piece = 32 * MiB, most_piece = 256 * MiB;
+}  // namespace
 
 HostArena::~HostArena() {
   for (const HostExtent& piece : pieces_)
@@ -56,7 +57,8 @@ Status HostArena::collect() {
 }
 
 Status HostArena::grow(std::uint64_t bytes) {
-  const std::uint64_t wanted = std::min(std::max(bytes, piece_bytes), budget_ - locked_);
+  const std::uint64_t piece = std::clamp(locked_, least_piece, most_piece);
+  const std::uint64_t wanted = std::min(std::max(bytes, piece), budget_ - locked_);
   const auto memory = device_.host_allocate(wanted);
   if (!memory) {
     log::warn("page-locking {} MiB of host memory failed ({}): going on with {} MiB", wanted / MiB,

@@ -1,7 +1,7 @@
 // Page-locked host memory for evicted chunks, within a budget.
 //
-// Locking pages costs about 0.1 s per GB, so the arena grows in pieces and never shrinks. A slot may consist
-// of several extents: then every free byte is usable, whatever was freed in whatever order.
+// Locking pages costs 0.05 to 0.45 s per GB, so the arena grows in pieces and never shrinks. A slot may
+// consist of several extents: then every free byte is usable, whatever was freed in whatever order.
 //
 // A chunk that is to land (landing.h) needs a handle of its own size instead. Those are recycled by size;
 // where nothing else is left, free ones become memory like all other, for good.

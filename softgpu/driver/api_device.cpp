@@ -112,7 +112,6 @@ int constant_attribute(CUdevice_attribute attribute) {
     case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
-    case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
       return 1;
@@ -203,6 +202,9 @@ SOFTGPU_EXPORT(cuDeviceGetAttribute)(int* value, CUdevice_attribute attribute, C
   if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) {
     *value = device + 1;
+  } else if (attribute == CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) {
+    // Where memory holds nothing, nobody is to write to as much of the host's.
+    *value = m.compute() ? 1 : 0;
   } else if (!from_model(m.model(), attribute, *value)) {
     *value = constant_attribute(attribute);
   }

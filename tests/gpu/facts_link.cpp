@@ -85,6 +85,25 @@ void touch(const Mapping& mapping, std::size_t bytes, unsigned threads) {
     at_work.emplace_back([&, t] { std::memset(static_cast<char*>(mapping.address) + t * part, 1, part); });
 }
 
+// Bytes per second of copies in both directions, one after the other.
+Json copies_with(Bench& bench, void* host, std::size_t bytes) {
+  const DeviceMemory device(bytes);
+  const Event begin, middle, end;
+  constexpr int times = 4;
+  const auto out = [&] { must_call(cuMemcpyDtoHAsync, host, device, bytes, bench.stream); };
+  const auto in = [&] { must_call(cuMemcpyHtoDAsync, device, host, bytes, bench.stream); };
+  out();
+  begin.record(bench.stream);
+  for (int i = 0; i < times; ++i) out();
+  middle.record(bench.stream);
+  for (int i = 0; i < times; ++i) in();
+  end.record(bench.stream);
+  bench.stream.finish();
+  const double all = times * static_cast<double>(bytes) * 1e6;
+  return {{"out_bytes_per_s", all / middle.microseconds_since(begin)},
+          {"in_bytes_per_s", all / end.microseconds_since(middle)}};
+}
+
 // Page-locked memory in another way than by cuMemHostAlloc: large pages where the system gives them, touched
 // by several threads, then registered.
 Json pin_by_hand(Bench& bench, std::size_t bytes) {
@@ -96,8 +115,10 @@ Json pin_by_hand(Bench& bench, std::size_t bytes) {
       const double touch_us = bench.clock.microseconds([&] { touch(mapping, bytes, threads); });
       const double register_us =
           bench.clock.microseconds([&] { must_call(cuMemHostRegister, mapping.address, bytes, 0U); });
+      const Json copies = copies_with(bench, mapping.address, bytes);
       must_call(cuMemHostUnregister, mapping.address);
       rows.push_back({{"large_pages", large},
+                      {"copies", copies},
                       {"threads", threads},
                       {"touch_us", touch_us},
                       {"register_us", register_us}});
@@ -141,6 +162,7 @@ void pinning_section(Bench& bench, Json& out) {
   const auto allocate = [&](std::size_t bytes) {
     void* memory = nullptr;
     const double us = bench.clock.microseconds([&] { must_call(cuMemHostAlloc, &memory, bytes, 0U); });
+    if (bytes > 2 * MiB) out["copies"] = copies_with(bench, memory, bytes);
     must_call(cuMemFreeHost, memory);
     return us;
   };

@@ -79,6 +79,25 @@ TEST_P(DeviceBattery, CopiesOutWhatWasCopiedIn) {
   ASSERT_TRUE(device_->destroy(handle));
 }
 
+// Large ones may be made in another way.
+TEST_P(DeviceBattery, LargePageLockedMemoryIsLikeSmallOneAndComesAgainOnceFreed) {
+  constexpr std::uint64_t large = 64 * MiB + page / 2;
+  const PhysicalHandle handle = *device_->create(page);
+  back(base_, handle);
+  for (int turn = 0; turn < 3; ++turn) {
+    const auto host = device_->host_allocate(large);
+    ASSERT_TRUE(host);
+    std::memset(*host, 0x11 + turn, page);
+    ASSERT_TRUE(device_->copy_in(base_, *host, page, stream_));
+    ASSERT_TRUE(device_->copy_out(*host + large - page, base_, page, stream_));
+    finish(stream_);
+    EXPECT_EQ(std::memcmp(*host, *host + large - page, page), 0);
+    ASSERT_TRUE(device_->host_free(*host));
+  }
+  ASSERT_TRUE(device_->unmap(base_, page));
+  ASSERT_TRUE(device_->destroy(handle));
+}
+
 // Against the definition: a whole grid, a few words, tails, beginnings that are not aligned, two mappings.
 TEST_P(DeviceBattery, DigestsAreThoseOfTheDefinition) {
   const PhysicalHandle first = *device_->create(page), second = *device_->create(page);
