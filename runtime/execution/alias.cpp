@@ -276,10 +276,14 @@ bool AliasMode::takes_too_long(const Layout& layout) const {
          static_cast<double>(layout.moves) * move_us > most.mapping * duration_us();
 }
 
-// Bytes that are mapped privately, at most at once.
+// Bytes that are mapped privately, at most at once. While phases are not known well, what is there without a
+// place may have one later: the other one of two buffers in turn.
 std::uint64_t AliasMode::beside() const {
+  const bool known = std::all_of(phases_.begin(), phases_.end(),
+                                 [](const AliasPhase& phase) { return phase.known->settled; });
   std::vector<std::uint64_t> alive;
   residency_.each_range([&](const Range& range) {
+    if (!known) return;
     std::uint64_t bytes = 0;
     for (const Chunk& chunk : range.chunks)
       if (range.in_use && !index_.contains(&chunk)) bytes += chunk.bytes;
@@ -290,34 +294,43 @@ std::uint64_t AliasMode::beside() const {
   return most;
 }
 
-// --- in and out
-
-Status AliasMode::build(std::vector<AliasPhase> phases, Held& held) {
+Result<Layout> AliasMode::find(std::vector<AliasPhase> phases) {
   phases_ = std::move(phases);
   collect();
   const std::uint64_t others = page + beside();
   const std::uint64_t room = pool_.least_limit() > others ? pool_.least_limit() - others : 0;
   const std::vector<LayoutItem> all = items();
-  const Layout layout = lay_out(all, room, move_us);
+  Layout layout = lay_out(all, room, move_us);
   log::info("layout: {} ({} at once) of {} in {} frames, expected waits {:.1f} ms, {} mapped in an iteration",
             format_bytes(layout.bytes()), format_bytes(most_at_once(all)), format_bytes(room),
             layout.frames.size(), layout.wait_us / 1e3, layout.moves);
   shortfall_ = layout.bytes() > room ? layout.bytes() - room : 0;
   took_too_long_ = shortfall_ == 0 && takes_too_long(layout);
-  Status done = Done{};
-  if (shortfall_ > 0) {
-    done = Error{ErrorCode::out_of_memory,
+  if (shortfall_ > 0)
+    return Error{ErrorCode::out_of_memory,
                  fmt::format("the layout needs {} more memory", format_bytes(shortfall_))};
-  } else if (took_too_long_) {
-    ++wasteful_;
-    shortfall_ = room / 64;
-    done = Error{ErrorCode::out_of_memory, "the layout takes too long"};
-  }
+  if (!took_too_long_) return layout;
+  ++wasteful_;
+  shortfall_ = room / 64;
+  return Error{ErrorCode::out_of_memory, "the layout takes too long"};
+}
+
+Status AliasMode::try_out(std::vector<AliasPhase> phases) {
+  const auto found = find(std::move(phases));
+  (void)dismantle();
+  return found ? Status(Done{}) : found.error();
+}
+
+// --- in and out
+
+Status AliasMode::build(std::vector<AliasPhase> phases, Held& held) {
+  const auto layout = find(std::move(phases));
+  Status done = layout ? Status(Done{}) : layout.error();
   if (done) pool_.use_units();
   if (done) done = save_and_unmap(held);
   if (done) done = merge_chunks();
-  if (done) done = take_frames(layout);
-  if (done) done = map_all(layout);
+  if (done) done = take_frames(*layout);
+  if (done) done = map_all(*layout);
   if (done) return done;
   (void)dismantle();
   return done;

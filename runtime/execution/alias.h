@@ -39,7 +39,8 @@ class AliasMode {
       : device_(device), order_(order), pool_(pool), residency_(residency), departures_(departures) {}
 
   bool built() const { return !frames_.empty(); }
-  // The last build: bytes that it lacked; whether its layout fitted, and was given up for a better one.
+  // The last build or trial: bytes that it lacked; whether its layout fitted, and was given up for a better
+  // one.
   std::uint64_t shortfall() const { return shortfall_; }
   bool took_too_long() const { return took_too_long_; }
   // From now on layouts that fit are taken, whatever they cost.
@@ -50,6 +51,8 @@ class AliasMode {
   // The device must be idle. May release `held`, for copies to end. Error: out_of_memory, the layout does not
   // fit or there is no room on the host to save what lives; device. Mappings are private as before then.
   Status build(std::vector<AliasPhase> phases, Held& held);
+  // Whether build() would find a layout now; nothing is mapped for that. Not while one is built.
+  Status try_out(std::vector<AliasPhase> phases);
   // Private mappings again. The device must be idle.
   Status dismantle();
 
@@ -96,6 +99,7 @@ class AliasMode {
   bool takes_too_long(const Layout& layout) const;
   std::uint64_t beside() const;
   std::vector<LayoutItem> items() const;
+  Result<Layout> find(std::vector<AliasPhase> phases);
   Status save_and_unmap(Held& held);
   Status take_frames(const Layout& layout);
   Status map_all(const Layout& layout);

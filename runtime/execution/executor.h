@@ -94,6 +94,9 @@ class Executor {
     bool fits = false;
   };
   Shortfall take_shortfall(tracker::PhaseIndex phase);
+  // Looks whether the plans at hand can be laid out, as far as their phases are known. Where that is not so
+  // take_shortfall() tells before an iteration has been spent on it.
+  Status try_layout();
   // The next layouts that fit are taken, however long they take.
   void take_any_layout() { alias_.take_any(); }
 
@@ -174,6 +177,8 @@ class Executor {
   Status idle(Held& held);
   Status settle_mappings(const Script* wanted, Held& held);
   Status build_alias(Held& held);
+  Result<std::vector<AliasPhase>> open_phases();
+  void do_without_layout(const Error& why, Shortfall shortfall);
   AliasPhase alias_phase(const Adopted& adopted);
   Status admit(std::int32_t step, std::span<const tracker::Operand> operands, Held& held);
   Status fetch_aliased(const Iteration::Pending& next, Held& held);

@@ -57,14 +57,9 @@ Status Executor::build_alias(Held& held) {
   const tracker::StepIndex steps = parts_.tracker.steps();
   if (!idle(held)) return Done{};
   if (parts_.tracker.steps() != steps) return Done{};
-  std::vector<AliasPhase> phases;
-  Status opened = Done{};
-  for (auto& [phase, adopted] : book_.scripts) {
-    if (!adopted.alias || !opened || parts_.tracker.iterations().phase(phase).given_up) continue;
-    opened = open_slots(adopted);
-    phases.push_back(alias_phase(adopted));
-  }
-  const auto built = opened ? alias_.build(std::move(phases), held) : opened;
+  auto phases = open_phases();
+  const auto opened = static_cast<bool>(phases);
+  const auto built = opened ? alias_.build(std::move(*phases), held) : Status(phases.error());
   if (!built)
     if (const auto closed = close_slots(); !closed) return closed;
   if (built) {
@@ -74,10 +69,33 @@ Status Executor::build_alias(Held& held) {
     log::info("alias mode: {} chunks in {} pieces of memory", alias_.chunks(), alias_.frames());
     return Done{};
   }
-  log::info("no alias mode: {}", built.error().message);
-  const Shortfall shortfall{opened ? alias_.shortfall() : 0, alias_.took_too_long()};
-  for (auto& [phase, adopted] : book_.scripts) adopted.alias = false, adopted.shortfall = shortfall;
+  do_without_layout(built.error(), {opened ? alias_.shortfall() : 0, alias_.took_too_long()});
   return parts_.residency.doubt() ? built : Status(Done{});
+}
+
+void Executor::do_without_layout(const Error& why, Shortfall shortfall) {
+  log::info("no alias mode: {}", why.message);
+  for (auto& [phase, adopted] : book_.scripts) adopted.alias = false, adopted.shortfall = shortfall;
+}
+
+// Phases that a layout is wanted for, with their slots open.
+Result<std::vector<AliasPhase>> Executor::open_phases() {
+  std::vector<AliasPhase> phases;
+  for (auto& [phase, adopted] : book_.scripts) {
+    if (!adopted.alias || parts_.tracker.iterations().phase(phase).given_up) continue;
+    if (const auto opened = open_slots(adopted); !opened) return opened.error();
+    phases.push_back(alias_phase(adopted));
+  }
+  return phases;
+}
+
+Status Executor::try_layout() {
+  if (!may_alias() || alias_.built()) return Done{};
+  auto phases = open_phases();
+  if (!phases) return close_slots();
+  const auto found = alias_.try_out(std::move(*phases));
+  if (!found) do_without_layout(found.error(), {alias_.shortfall(), alias_.took_too_long()});
+  return close_slots();
 }
 
 Executor::Shortfall Executor::take_shortfall(tracker::PhaseIndex phase) {
@@ -125,10 +143,15 @@ AliasPhase Executor::alias_phase(const Adopted& adopted) {
   std::set<const Range*> shared{nullptr};
   for (std::size_t b = 0; b < known.bases.size(); ++b)
     if (known.fixed[b]) shared.insert(range_at(known.bases[b], b));
+  // One that was at two addresses so far may turn out to be at those in turn.
+  const auto in_turn = [&](std::size_t b) {
+    return known.alternates[b] ||
+           (!known.settled && known.quiet[b] && !known.fixed[b] && b < known.earlier.size());
+  };
   for (std::size_t b = 0; b < known.bases.size(); ++b) {
     auto& ranges = made.ranges.emplace_back();
     Range* const range = range_at(known.bases[b], b);
-    Range* const other = known.alternates[b] ? range_at(known.earlier[b], b) : nullptr;
+    Range* const other = in_turn(b) ? range_at(known.earlier[b], b) : nullptr;
     if (range != nullptr && other != nullptr) {
       ranges = {range, other};
     } else if (range != nullptr && shared.contains(range)) {

@@ -98,7 +98,11 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   if (wait_) source_->settle(id);
   auto plan = state.unproven ? std::exchange(state.unproven, std::nullopt) : source_->poll(id);
   if (state.outdated) return;
-  if (plan) return adopt(phase, state, std::move(*plan), known, out_us_per_byte, held);
+  if (plan) {
+    adopt(phase, state, std::move(*plan), known, out_us_per_byte, held);
+    if (try_layout(phase, state)) act(phase, *profiler_.plannable(phase), profile, out_us_per_byte, held);
+    return;
+  }
   if (source_->pending(id)) return;
   state.settled = true;
   if (keeps_short_plan(state, std::nullopt)) return;
@@ -123,6 +127,15 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   if (const std::string remark = source_->take_remark(); !remark.empty()) log::warn("{}", remark);
   log::info("phase {}: plan by {}, {:.1f} ms predicted, {:.1f} ms in core", id, plan.policy,
             plan.predicted_ms, plan.in_core_ms);
+}
+
+// True: a plan for less memory is wanted at once.
+bool Planning::try_layout(tracker::PhaseIndex phase, State& state) {
+  const KnownPhase* const known = profiler_.plannable(phase);
+  if (!state.settled || known == nullptr || known->profile.measured == 0) return false;
+  if (const auto tried = executor_.try_layout(); !tried) log::info("{}", tried.error().message);
+  retry_layout(phase, state);
+  return state.outdated;
 }
 
 // What is being tried now is worth a plan that knows of it.

@@ -95,6 +95,7 @@ class Planning {
   void relieve_shortage(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   bool keeps_short_plan(State& state, std::optional<double> instead_ms);
   void retry_layout(tracker::PhaseIndex phase, State& state);
+  bool try_layout(tracker::PhaseIndex phase, State& state);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, Held& held);
   bool awaits_trials(State& state);
