@@ -33,7 +33,7 @@ std::string text(const Shape& s) {
 // With vectors that cross no row's end, one or many; with tails; with more rows than channels and fewer.
 const Shape shapes[] = {{7, 1, 1},           {40, 1, 3},          {130, 1, 64},      {33, 3, 1},
                         {50, 3, 3},          {20, 4, 3},          {13, 7, 64},       {9, 49, 3},
-                        {130, 49, 64},       {5, 196, 3},         {67, 196, 1},      {3, 3136, 64},
+                        {70, 49, 64},        {5, 196, 3},         {11, 196, 1},      {2, 3136, 64},
                         {9, 3, 3, false},    {70, 64, 64, false}, {33, 1, 1, false}, {6, 4, 4, 0},
                         {11, 20, 20, false}, {2, 130, 130, false}};
 
