@@ -49,6 +49,13 @@ const BatchNormCase batch_norm_cases[] = {
     {"not aligned halves, channels last", {130, 36, 36, false, true}, 3},
 };
 
+std::uint32_t bits(float value) {
+  return std::bit_cast<std::uint32_t>(value);
+}
+std::uint16_t bits(_Float16 value) {
+  return std::bit_cast<std::uint16_t>(value);
+}
+
 struct BatchNormChannel {
   float scale, bias, mean, inverse;
 };
@@ -108,7 +115,7 @@ class BatchNormBattery : public DeviceBattery {
     const std::uint64_t elements = one.how.rows * one.how.row, ahead = one.ahead * sizeof(T);
     ASSERT_LE(elements * sizeof(T) + ahead, most);
     const auto x = host<T>(ahead, elements), y = host<T>(most + ahead, elements);
-    const auto numbers = host<float>(2 * most, 4 * one.how.channels);
+    const auto numbers = host<float>(2 * most, std::uint64_t{4} * one.how.channels);
     const auto differs = host<std::array<std::uint32_t, formulas>>(3 * most - page, 1);
     std::mt19937 source(11);
     std::uniform_real_distribution<float> small(-4, 4), positive(0.2F, 3);
@@ -136,8 +143,7 @@ class BatchNormBattery : public DeviceBattery {
       for (std::uint64_t i = 0; i < elements; ++i) {
         const T right = wanted(call.formula, call.clip, i);
         const bool is_nan = std::isnan(static_cast<float>(right));
-        wrong += is_nan ? (std::isnan(static_cast<float>(y[i])) ? 0 : 1)
-                        : std::memcmp(&right, &y[i], sizeof(T)) != 0;
+        wrong += is_nan ? (std::isnan(static_cast<float>(y[i])) ? 0 : 1) : bits(right) != bits(y[i]);
       }
       EXPECT_EQ(wrong, 0u) << name(call.formula) << ", " << name(call.clip);
     }
@@ -151,8 +157,7 @@ class BatchNormBattery : public DeviceBattery {
     std::array<bool, formulas> others{};
     for (std::size_t f = 0; f < formulas; ++f) {
       for (std::uint64_t i = 0; i < elements && !others[f]; ++i) {
-        const T made = wanted(static_cast<Formula>(f), Clip::none, i);
-        others[f] = std::memcmp(&made, &y[i], sizeof(T)) != 0;
+        others[f] = bits(wanted(static_cast<Formula>(f), Clip::none, i)) != bits(y[i]);
       }
     }
     const auto compared = [&] {

@@ -12,6 +12,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace pooch::batch_norm {
@@ -67,8 +68,11 @@ float value_by(u32 formula, float x, const Channel& c) {
 }
 
 template <class T>
+using BitsOf = std::conditional_t<sizeof(T) == 2, u16, u32>;
+
+template <class T>
 bool same_bits(T a, T b) {
-  return std::memcmp(&a, &b, sizeof a) == 0;
+  return std::bit_cast<BitsOf<T>>(a) == std::bit_cast<BitsOf<T>>(b);
 }
 
 template <class T>
@@ -224,7 +228,7 @@ TYPED_TEST(BatchNormVector, ComparesWithEachFormulaAndWritesNothing) {
 
 TYPED_TEST(BatchNormVector, FindsOneBitAnywhere) {
   using T = typename TypeParam::Type;
-  using Bits = std::conditional_t<sizeof(T) == 2, u16, u32>;
+  using Bits = BitsOf<T>;
   for (const Shape& shape : {Shape{6, 49, 3}, {9, 3, 2}, {5, 12, 12, false}, {3, 7, 7, false}}) {
     for (const std::size_t ahead : {0U, 1U}) {
       Case<T> one(shape, ahead, ahead);
