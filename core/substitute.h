@@ -5,8 +5,9 @@
 // Which formula rounds as a library does is not documented. All are tried against the library's own bits
 // (runtime/observe/substitute_trials.h), and what is made by one is compared like every replay.
 //
-// The formulas stand here, in interpose/batch_norm.ptx, softgpu/kernels/batch_norm.cpp and, to be tried on a
-// GPU without pooch, tests/gpu/cudnn_batch_norm.cpp.
+// The formulas stand here, in interpose/batch_norm_vector.h (of which batch_norm.cu and batch_norm.ptx are
+// made), softgpu/kernels/batch_norm.cpp and, to be tried on a GPU without pooch,
+// tests/gpu/cudnn_batch_norm.cpp.
 #pragma once
 
 #include <array>

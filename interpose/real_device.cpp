@@ -563,11 +563,17 @@ Status RealDevice::compare(const NormaliseCall& call, std::uint32_t (*differs)[f
   return run_batch_norm(call, differs, stream);
 }
 
-// A warp for each row, several rows one after the other.
+// Each thread takes 16 bytes of x at a time. The grid fills the device twice, and its threads go on from
+// there: each block of one that compares writes to host memory.
 Status RealDevice::run_batch_norm(const NormaliseCall& call, std::uint32_t (*differs)[formulas],
                                   StreamHandle stream) {
   const auto kernel = load_kernel(batch_norm_, batch_norm_ptx, "batch_norm");
   if (!kernel) return kernel.error();
+  int multiprocessors = 0;
+  if (Status s = POOCH_CALL(cuDeviceGetAttribute, &multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                            ordinal_);
+      !s)
+    return s;
   NormaliseCall c = call;
   auto how = static_cast<unsigned>(c.formula) << 4;
   how |= (c.how.channel_of_row ? 1U : 0U) | (c.how.half ? 2U : 0U);
@@ -576,8 +582,10 @@ Status RealDevice::run_batch_norm(const NormaliseCall& call, std::uint32_t (*dif
   auto flags = reinterpret_cast<CUdeviceptr>(differs);
   void* parameters[] = {&c.at.x,     &c.at.y,    &c.at.scale,     &c.at.bias, &c.at.mean, &c.at.inverse,
                         &c.how.rows, &c.how.row, &c.how.channels, &how,       &flags};
-  constexpr std::uint64_t warp = 32, rows = block / warp;  // of a block
-  const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(c.how.rows / rows, 1, 16 * most_blocks));
+  constexpr std::uint64_t blocks_at_once = 6;  // of a multiprocessor, with the kernel's registers
+  const std::uint64_t bytes = c.how.rows * c.how.row * (c.how.half ? 2 : 4);
+  const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(
+      bytes / 16 / block, 1, 2 * blocks_at_once * static_cast<std::uint64_t>(std::max(multiprocessors, 1))));
   return POOCH_CALL(cuLaunchKernel, static_cast<CUfunction>(*kernel), grid, 1, 1, block, 1, 1, 0,
                     vendor(stream), parameters, nullptr);
 }

@@ -14,8 +14,9 @@
 namespace pooch::runtime {
 namespace {
 
-// What the host is taken to need to map a frame anew: unmap, map and access. No GPU was asked yet.
-constexpr double move_us = 200;
+// What the host needs to map a frame anew: an H200 takes 50 us for unmap, map and access on an idle device,
+// and 1 ms beside copies to the host (docs/decisions/0079), which are under way most of the time.
+constexpr double move_us = 1000;
 // Of an iteration. A plan for a little less memory costs less than the device waiting longer, or the host
 // mapping longer. The first layouts must do with less than those after them; what comes then is taken as it
 // is.

@@ -117,6 +117,21 @@ def batch_norm(found):
     return wrong
 
 
+LEAST_OF_COPY = 0.6  # of the rate of copies within the device, which read and write as much
+COMPARING = 1.15     # times as long as normalising at most: what a plan expects of the one was measured by the other
+
+
+def batch_norm_kernel(found):
+    wrong = [] if found["cases"] else ["no case was tried"]
+    for case in found["cases"]:
+        normalising, comparing = case["normalise_bytes_per_s"], case["compare_bytes_per_s"]
+        if normalising < LEAST_OF_COPY * found["copy_bytes_per_s"]:
+            wrong.append(f"rows of {case['row']}: {normalising / 1e9:.0f} GB/s, and copies {found['copy_bytes_per_s'] / 1e9:.0f}")
+        if comparing * COMPARING < normalising:
+            wrong.append(f"rows of {case['row']}: comparing takes {normalising / comparing:.2f} times as long as normalising")
+    return wrong
+
+
 SUBSTITUTE_SHARE = 0.85  # of what the calls take; two passes over memory in place of three are 0.67
 
 
@@ -152,6 +167,7 @@ def wrong_words(found):
 
 OF_SECTION = {"device": device, "versions": versions, "naming": naming, "calls": calls, "kernel": calls, "vmm_under_load": waiting,
               "kernel_handles": said_wrong, "backend_plan": said_wrong, "tensor_map": tensor_map, "batch_norm_saved": batch_norm,
+              "batch_norm_kernel": batch_norm_kernel,
               "alias": wrong_words, "remap": wrong_words, "host_numa_backed": host_memory, "host_backed": host_memory, "link": link}
 NEED_CONTENT = {"alias", "remap", "host_numa_backed", "host_backed"}  # in timing mode memory has none
 MAY_BE_NULL = {"versions"}

@@ -39,7 +39,7 @@ FACTS = {"device": "the model's", "versions": "those of the libraries that are f
          "places": "its driver gives every place of 32 MiB that is free", "remap": OF_MODEL,
          "alias": "mapping is mmap: two addresses are one memory always",
          "host_numa_backed": "it has no host memory at device addresses", "host_backed": "it has no host memory at device addresses",
-         "device_copy": OF_MODEL, "pinning": OF_MODEL}
+         "device_copy": OF_MODEL, "batch_norm_kernel": OF_MODEL, "pinning": OF_MODEL}
 OF_CUDNN = {"backend_plan", "batch_norm_saved"}  # sections of `cudnn_facts`
 OWN_ROUNDING = {"batch_norm_saved"}  # what the software GPU computes says nothing of silicon
 MAPPING = {"vmm", "vmm_under_load"}

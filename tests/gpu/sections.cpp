@@ -20,6 +20,7 @@ std::span<const Section> sections() {
       {"host_numa_backed", host_numa_backed_section},
       {"host_backed", host_backed_section},
       {"device_copy", device_copy_section},
+      {"batch_norm_kernel", batch_norm_kernel_section},
       {"pinning", pinning_section},
       {"link", link_section},
   };

@@ -24,6 +24,8 @@ void host_numa_backed_section(Bench&, Json&);
 void host_backed_section(Bench&, Json&);
 // facts_tensor_map.cpp
 void tensor_map_section(Bench&, Json&);
+// facts_batch_norm.cpp
+void batch_norm_kernel_section(Bench&, Json&);
 // facts_link.cpp
 void device_copy_section(Bench&, Json&);
 void pinning_section(Bench&, Json&);
