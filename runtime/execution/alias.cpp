@@ -277,14 +277,10 @@ bool AliasMode::takes_too_long(const Layout& layout) const {
          static_cast<double>(layout.moves) * move_us > most.mapping * duration_us();
 }
 
-// Bytes that are mapped privately, at most at once. While phases are not known well, what is there without a
-// place may have one later: the other one of two buffers in turn.
+// Bytes that are mapped privately, at most at once.
 std::uint64_t AliasMode::beside() const {
-  const bool known = std::all_of(phases_.begin(), phases_.end(),
-                                 [](const AliasPhase& phase) { return phase.known->settled; });
   std::vector<std::uint64_t> alive;
   residency_.each_range([&](const Range& range) {
-    if (!known) return;
     std::uint64_t bytes = 0;
     for (const Chunk& chunk : range.chunks)
       if (range.in_use && !index_.contains(&chunk)) bytes += chunk.bytes;

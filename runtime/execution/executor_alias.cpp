@@ -92,7 +92,7 @@ Result<std::vector<AliasPhase>> Executor::open_phases() {
 Status Executor::try_layout() {
   if (!may_alias() || alias_.built()) return Done{};
   auto phases = open_phases();
-  if (!phases) return close_slots();
+  if (!phases || phases->empty()) return close_slots();
   const auto found = alias_.try_out(std::move(*phases));
   if (!found) do_without_layout(found.error(), {alias_.shortfall(), alias_.took_too_long()});
   return close_slots();
@@ -143,15 +143,10 @@ AliasPhase Executor::alias_phase(const Adopted& adopted) {
   std::set<const Range*> shared{nullptr};
   for (std::size_t b = 0; b < known.bases.size(); ++b)
     if (known.fixed[b]) shared.insert(range_at(known.bases[b], b));
-  // One that was at two addresses so far may turn out to be at those in turn.
-  const auto in_turn = [&](std::size_t b) {
-    return known.alternates[b] ||
-           (!known.settled && known.quiet[b] && !known.fixed[b] && b < known.earlier.size());
-  };
   for (std::size_t b = 0; b < known.bases.size(); ++b) {
     auto& ranges = made.ranges.emplace_back();
     Range* const range = range_at(known.bases[b], b);
-    Range* const other = in_turn(b) ? range_at(known.earlier[b], b) : nullptr;
+    Range* const other = known.alternates[b] ? range_at(known.earlier[b], b) : nullptr;
     if (range != nullptr && other != nullptr) {
       ranges = {range, other};
     } else if (range != nullptr && shared.contains(range)) {

@@ -106,7 +106,7 @@ class Profiler {
 
   // Iterations of a phase that are described. The first ones of a run cannot tell weights, just copied in,
   // from a batch, nor what is always there from what is new each time.
-  static constexpr std::uint32_t most_described = 4;
+  static constexpr std::uint32_t most_described = 3;
   static constexpr std::uint64_t untold = 1;  // iterations of the run
   static constexpr tracker::StepIndex most_early = 20'000;
   static constexpr std::size_t lacking_share = 8;  // an eighth without times are many

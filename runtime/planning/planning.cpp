@@ -73,10 +73,11 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
                    const std::function<Profile()>& profile, double out_us_per_byte, Held& held) {
   const std::string id = known.profile.id;
   State& state = states_[phase];
+  if (state.basis.revision != 0 && state.basis.revision != known.revision) reconsider(phase, state, known);
+  try_layout(state, known);
   retry_layout(phase, state);
   relieve_shortage(phase, state, known);
   drop_substitutes(phase, state, known);
-  if (state.basis.revision != 0 && state.basis.revision != known.revision) reconsider(phase, state, known);
   if (state.outdated && !source_->pending(id)) renew(state, id);
   if (state.settled || awaits_trials(state)) return;
   if (state.basis.revision == 0) {
@@ -100,8 +101,9 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   if (state.outdated) return;
   if (plan) {
     adopt(phase, state, std::move(*plan), known, out_us_per_byte, held);
-    if (try_layout(phase, state)) act(phase, *profiler_.plannable(phase), profile, out_us_per_byte, held);
-    return;
+    const KnownPhase* const still = profiler_.plannable(phase);  // the lock may have been released
+    if (state.tried || still == nullptr || !still->settled) return;
+    return act(phase, *still, profile, out_us_per_byte, held);
   }
   if (source_->pending(id)) return;
   state.settled = true;
@@ -124,18 +126,17 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   if (state.remaps) plan.backing = Backing::remap;
   if (const auto adopted = executor_.adopt(phase, plan, known, out_us_per_byte, held); !adopted)
     return log::warn("{}; phase {} goes on without it", adopted.error().message, id);
+  state.tried = false;
   if (const std::string remark = source_->take_remark(); !remark.empty()) log::warn("{}", remark);
   log::info("phase {}: plan by {}, {:.1f} ms predicted, {:.1f} ms in core", id, plan.policy,
             plan.predicted_ms, plan.in_core_ms);
 }
 
-// True: a plan for less memory is wanted at once.
-bool Planning::try_layout(tracker::PhaseIndex phase, State& state) {
-  const KnownPhase* const known = profiler_.plannable(phase);
-  if (!state.settled || known == nullptr || known->profile.measured == 0) return false;
+// Before an iteration is spent on a plan that cannot be laid out.
+void Planning::try_layout(State& state, const KnownPhase& known) {
+  if (state.tried || !state.settled || state.outdated || !known.settled) return;
+  state.tried = true;
   if (const auto tried = executor_.try_layout(); !tried) log::info("{}", tried.error().message);
-  retry_layout(phase, state);
-  return state.outdated;
 }
 
 // What is being tried now is worth a plan that knows of it.

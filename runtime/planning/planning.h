@@ -75,6 +75,7 @@ class Planning {
     double short_ms = 0;         // what an iteration took under the plan that is to be replaced; 0: none is
     std::uint64_t short_by = 0;  // bytes that the one in its place leaves alone beyond it
     // A plan that cannot be laid out is followed by remapping while plans for less memory are tried.
+    bool tried = true;                  // the plan at hand was looked at
     std::uint64_t reserve = 0;          // bytes that these leave alone
     int layouts = 0;                    // that could not be made
     std::optional<std::uint64_t> fits;  // `reserve` of one whose layout fitted, but took too long
@@ -95,7 +96,7 @@ class Planning {
   void relieve_shortage(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   bool keeps_short_plan(State& state, std::optional<double> instead_ms);
   void retry_layout(tracker::PhaseIndex phase, State& state);
-  bool try_layout(tracker::PhaseIndex phase, State& state);
+  void try_layout(State& state, const KnownPhase& known);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, Held& held);
   bool awaits_trials(State& state);

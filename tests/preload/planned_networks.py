@@ -129,11 +129,11 @@ class Steady(unittest.TestCase):
         self.assertLess(long["actual_ms"] / long["predicted_ms"], 1.03)
         self.assertEqual(long["vmm_calls"], short["vmm_calls"])
 
-    def test_a_layout_is_made_as_soon_as_four_iterations_were_looked_at(self):
+    def test_a_layout_is_made_as_soon_as_three_iterations_were_looked_at(self):
         summary = self.short_ops("soft:h200:timing", 640, "auto", 16)
-        # Of these two follow the plan; and one plan may not be laid out.
-        self.assertLessEqual(summary["planned_iterations"] - summary["aliased_iterations"], 4)
-        self.assertGreaterEqual(summary["aliased_iterations"], 9)
+        # Of these two follow the plan.
+        self.assertLessEqual(summary["planned_iterations"] - summary["aliased_iterations"], 2)
+        self.assertGreaterEqual(summary["aliased_iterations"], 11)
 
     def test_until_there_is_a_layout_handles_are_large_and_mapping_calls_few(self):
         """Each costs 1 ms beside copies to the host. With handles of a page there were 164,541."""
@@ -141,9 +141,9 @@ class Steady(unittest.TestCase):
             done = run("soft:h200:timing", [TRAIN, "--network", "resnet50", "--batch", 640, "--iterations", 8], "--policy", "hybrid",
                        "--memory", "16GiB", "--log", "info", env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache})
         self.assertLess(done.summary["vmm_calls"], 100_000)
-        # And no iteration is spent on a plan that cannot be laid out: of four that are looked at two follow a plan.
+        # And no iteration is spent on a plan that cannot be laid out: of three that are looked at two at most follow a plan.
         self.assertGreater(done.err.count("no alias mode"), 0)
-        self.assertEqual(done.summary["planned_iterations"] - done.summary["aliased_iterations"], 2, done.err)
+        self.assertLessEqual(done.summary["planned_iterations"] - done.summary["aliased_iterations"], 2, done.err)
 
     def test_where_no_layout_fits_remapping_goes_on(self):
         summary = self.short_ops("soft:h200:timing", 400, "auto", 50)
