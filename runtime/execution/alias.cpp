@@ -297,11 +297,18 @@ Result<Layout> AliasMode::find(std::vector<AliasPhase> phases) {
   const std::uint64_t others = page + beside();
   const std::uint64_t room = pool_.least_limit() > others ? pool_.least_limit() - others : 0;
   const std::vector<LayoutItem> all = items();
-  Layout layout = lay_out(all, room, move_us);
-  log::info("layout: {} ({} at once) of {} in {} frames, expected waits {:.1f} ms, {} mapped in an iteration",
-            format_bytes(layout.bytes()), format_bytes(most_at_once(all)), format_bytes(room),
-            layout.frames.size(), layout.wait_us / 1e3, layout.moves);
-  shortfall_ = layout.bytes() > room ? layout.bytes() - room : 0;
+  const std::uint64_t at_once = most_at_once(all);
+  // What no layout can do with is not looked for: the program waits for the search.
+  Layout layout;
+  if (at_once <= room) {
+    layout = lay_out(all, room, move_us);
+    log::info(
+        "layout: {} ({} at once) of {} in {} frames, expected waits {:.1f} ms, {} mapped in an iteration",
+        format_bytes(layout.bytes()), format_bytes(at_once), format_bytes(room), layout.frames.size(),
+        layout.wait_us / 1e3, layout.moves);
+  }
+  const std::uint64_t needed = std::max(at_once, layout.bytes());
+  shortfall_ = needed > room ? needed - room : 0;
   took_too_long_ = shortfall_ == 0 && takes_too_long(layout);
   if (shortfall_ > 0)
     return Error{ErrorCode::out_of_memory,

@@ -147,6 +147,12 @@ FAKE CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned int) {
 FAKE CUresult cuMemFreeHost(void* memory) {
   return std::free(memory), CUDA_SUCCESS;
 }
+FAKE CUresult cuMemHostRegister_v2(void*, size_t, unsigned int) {
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuMemHostUnregister(void*) {
+  return CUDA_SUCCESS;
+}
 FAKE CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned int) {
   return *address = serve("cuMemAllocManaged", bytes), CUDA_SUCCESS;
 }
