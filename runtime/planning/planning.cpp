@@ -12,6 +12,9 @@ namespace {
 
 // Plans for less memory that are asked for because no layout was found.
 constexpr int most_layouts = 8;
+// How many times as long the iteration may take for that. Remapping takes several times what plans foretell
+// where memory is mapped beside copies to the host.
+constexpr double most_for_layout = 2;
 
 }  // namespace
 
@@ -122,6 +125,9 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   if (!proves(known, state, plan)) return;
   state.settled = true;
   if (keeps_short_plan(state, plan.predicted_ms)) return;
+  if (state.reserve == 0) state.whole_ms = plan.predicted_ms;
+  if (state.whole_ms > 0 && plan.predicted_ms > most_for_layout * state.whole_ms)
+    return give_up_layouts(state);
   if (state.basis.us.empty()) state.basis.in_core_ms = plan.in_core_ms;
   if (state.remaps) plan.backing = Backing::remap;
   if (const auto adopted = executor_.adopt(phase, plan, known, out_us_per_byte, held); !adopted)

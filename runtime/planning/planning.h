@@ -77,6 +77,7 @@ class Planning {
     // A plan that cannot be laid out is followed by remapping while plans for less memory are tried.
     bool tried = true;                  // the plan at hand was looked at
     std::uint64_t reserve = 0;          // bytes that these leave alone
+    double whole_ms = 0;                // what is foretold by the latest plan for all memory
     int layouts = 0;                    // that could not be made
     std::optional<std::uint64_t> fits;  // `reserve` of one whose layout fitted, but took too long
     bool remaps = false;                // it stays at that
