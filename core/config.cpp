@@ -1,11 +1,9 @@
 #include "core/config.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 
 #include "core/bytes.h"
 
@@ -146,33 +144,6 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
                             !config.report_folder.empty() || !config.record_file.empty() ||
                             !config.trace_file.empty();
   return config;
-}
-
-std::uint64_t available_host_memory() {
-  std::uint64_t least = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-                        static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
-  const auto limit_from = [&](const std::string& file) {
-    std::ifstream in(file);
-    std::uint64_t limit = 0;
-    if (in >> limit && limit > 0) least = std::min(least, limit);  // "max" does not parse: no limit
-  };
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    // v2: "0::/path"; v1: "N:memory:/path". Every ancestor's limit binds.
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool v2 = controllers.empty();
-    if (!v2 && controllers.find("memory") == std::string::npos) continue;
-    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    const char* file = v2 ? "/memory.max" : "/memory.limit_in_bytes";
-    for (std::string path = line.substr(second + 1);; path.erase(path.rfind('/'))) {
-      limit_from(root + (path == "/" ? "" : path) + file);
-      if (path.rfind('/') == std::string::npos || path.empty() || path == "/") break;
-    }
-    limit_from(root + file);
-  }
-  return least;
 }
 
 }  // namespace pooch

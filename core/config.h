@@ -89,8 +89,4 @@ struct Config {
 // print: variable, value, what is accepted.
 Result<Config> read_config(const std::function<const char*(const char*)>& get);
 
-// Bytes of host memory this process may have: the least of physical memory and the cgroup limits that bind
-// it.
-std::uint64_t available_host_memory();
-
 }  // namespace pooch

@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
-#include <fstream>
-#include <limits>
-#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "core/host_memory.h"
 
 namespace pooch::interpose {
 namespace {
@@ -21,18 +20,6 @@ constexpr std::size_t large_page = std::size_t{2} << 20;
 
 std::size_t whole(std::size_t bytes) {
   return (bytes + large_page - 1) / large_page * large_page;
-}
-
-// What the system could give without taking it from anybody; 0 where it does not tell. Who writes to memory
-// that is not there is ended, where a driver would only refuse.
-std::size_t memory_at_hand() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string word; file >> word;) {
-    std::size_t kib = 0;
-    if (word == "MemAvailable:" && file >> kib) return kib << 10;
-    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return 0;
 }
 
 void touch(std::byte* from, std::size_t bytes, std::size_t page) {
@@ -65,8 +52,9 @@ void touch_by_many(std::byte* memory, std::size_t bytes) {
 
 void* map_touched(std::size_t bytes) {
   const std::size_t size = whole(bytes), with_edges = size + large_page;
+  // Who writes to memory that is not there is ended, where a driver would only refuse.
   const std::size_t spare = std::size_t{1} << 30;  // for whoever else needs some meanwhile
-  if (memory_at_hand() < size + spare) return nullptr;
+  if (unused_host_memory() < size + spare) return nullptr;
   void* const mapped = mmap(nullptr, with_edges, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   auto* const begin = static_cast<std::byte*>(mapped);

@@ -9,6 +9,7 @@
 
 #include "core/bytes.h"
 #include "core/config.h"
+#include "core/host_memory.h"
 #include "doctor_findings.h"
 
 namespace pooch::tools {

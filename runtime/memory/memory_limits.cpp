@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/bytes.h"
+#include "core/host_memory.h"
 
 namespace pooch::runtime {
 namespace {
