@@ -291,29 +291,36 @@ std::uint64_t AliasMode::beside() const {
   return most;
 }
 
-Result<Layout> AliasMode::find(std::vector<AliasPhase> phases) {
+// The program waits for this, so the same is not looked for twice.
+const Layout& AliasMode::search(std::vector<LayoutItem> all, std::uint64_t room) {
+  Search& latest = latest_search_;
+  if (latest.items == all && latest.room == room) return latest.found;
+  latest = {std::move(all), room, {}};
+  const std::uint64_t at_once = most_at_once(latest.items);
+  // Nor what no layout can do with.
+  if (at_once > room) {
+    latest.found.frames = {at_once};
+    return latest.found;
+  }
+  latest.found = lay_out(latest.items, room, move_us);
+  log::info("layout: {} ({} at once) of {} in {} frames, expected waits {:.1f} ms, {} mapped in an iteration",
+            format_bytes(latest.found.bytes()), format_bytes(at_once), format_bytes(room),
+            latest.found.frames.size(), latest.found.wait_us / 1e3, latest.found.moves);
+  return latest.found;
+}
+
+Result<const Layout*> AliasMode::find(std::vector<AliasPhase> phases) {
   phases_ = std::move(phases);
   collect();
   const std::uint64_t others = page + beside();
   const std::uint64_t room = pool_.least_limit() > others ? pool_.least_limit() - others : 0;
-  const std::vector<LayoutItem> all = items();
-  const std::uint64_t at_once = most_at_once(all);
-  // What no layout can do with is not looked for: the program waits for the search.
-  Layout layout;
-  if (at_once <= room) {
-    layout = lay_out(all, room, move_us);
-    log::info(
-        "layout: {} ({} at once) of {} in {} frames, expected waits {:.1f} ms, {} mapped in an iteration",
-        format_bytes(layout.bytes()), format_bytes(at_once), format_bytes(room), layout.frames.size(),
-        layout.wait_us / 1e3, layout.moves);
-  }
-  const std::uint64_t needed = std::max(at_once, layout.bytes());
-  shortfall_ = needed > room ? needed - room : 0;
+  const Layout& layout = search(items(), room);
+  shortfall_ = layout.bytes() > room ? layout.bytes() - room : 0;
   took_too_long_ = shortfall_ == 0 && takes_too_long(layout);
   if (shortfall_ > 0)
     return Error{ErrorCode::out_of_memory,
                  fmt::format("the layout needs {} more memory", format_bytes(shortfall_))};
-  if (!took_too_long_) return layout;
+  if (!took_too_long_) return &layout;
   ++wasteful_;
   shortfall_ = room / 64;
   return Error{ErrorCode::out_of_memory, "the layout takes too long"};
@@ -328,13 +335,14 @@ Status AliasMode::try_out(std::vector<AliasPhase> phases) {
 // --- in and out
 
 Status AliasMode::build(std::vector<AliasPhase> phases, Held& held) {
-  const auto layout = find(std::move(phases));
-  Status done = layout ? Status(Done{}) : layout.error();
+  const auto found = find(std::move(phases));
+  Status done = found ? Status(Done{}) : found.error();
+  const Layout layout = found ? **found : Layout{};  // another thread may look for one meanwhile
   if (done) pool_.use_units();
   if (done) done = save_and_unmap(held);
   if (done) done = merge_chunks();
-  if (done) done = take_frames(*layout);
-  if (done) done = map_all(*layout);
+  if (done) done = take_frames(layout);
+  if (done) done = map_all(layout);
   if (done) return done;
   (void)dismantle();
   return done;

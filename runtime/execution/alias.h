@@ -99,7 +99,8 @@ class AliasMode {
   bool takes_too_long(const Layout& layout) const;
   std::uint64_t beside() const;
   std::vector<LayoutItem> items() const;
-  Result<Layout> find(std::vector<AliasPhase> phases);
+  Result<const Layout*> find(std::vector<AliasPhase> phases);
+  const Layout& search(std::vector<LayoutItem> all, std::uint64_t room);
   Status save_and_unmap(Held& held);
   Status take_frames(const Layout& layout);
   Status map_all(const Layout& layout);
@@ -119,6 +120,13 @@ class AliasMode {
   std::vector<Frame> frames_;
   Marks busy_;
   std::size_t latest_ = 0;  // phase that was followed last
+  // The latest search and what it found: a trial and the build behind it ask for the same.
+  struct Search {
+    std::vector<LayoutItem> items;
+    std::uint64_t room = 0;
+    Layout found;
+  };
+  Search latest_search_;
   std::uint64_t shortfall_ = 0, moves_ = 0;
   static constexpr int all_layouts = 6;  // that are given up for what they cost
   int wasteful_ = 0;                     // that were

@@ -21,11 +21,13 @@ struct LayoutSpan {
   double start_us = 0, free_us = 0;  // expected: first use or fetch; the copy to the host after it has ended
   // The content crosses the border of an iteration: all such spans of a chunk have the same frames.
   bool crosses = false;
+  friend bool operator==(const LayoutSpan&, const LayoutSpan&) = default;
 };
 
 struct LayoutItem {
   std::uint64_t bytes = 0;       // whole pages
   std::vector<LayoutSpan> held;  // ascending, apart from each other; one at least
+  friend bool operator==(const LayoutItem&, const LayoutItem&) = default;
 };
 
 struct Layout {

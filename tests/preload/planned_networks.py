@@ -143,6 +143,7 @@ class Steady(unittest.TestCase):
         self.assertLess(done.summary["vmm_calls"], 100_000)
         # And no iteration is spent on a plan that cannot be laid out: of three that are looked at two at most follow a plan.
         self.assertGreater(done.err.count("no alias mode"), 0)
+        self.assertLessEqual(done.err.count("pooch: layout: "), done.err.count("plan by"), "a layout is looked for twice")
         self.assertLessEqual(done.summary["planned_iterations"] - done.summary["aliased_iterations"], 2, done.err)
 
     def test_where_no_layout_fits_remapping_goes_on(self):
