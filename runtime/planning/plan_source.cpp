@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -182,11 +183,13 @@ bool PlanSource::pending(const std::string& phase) const {
   return at != entries_.end() && (at->second.work || at->second.plan);
 }
 
-void PlanSource::settle(const std::string& phase) {
+bool PlanSource::settle(const std::string& phase, std::chrono::steady_clock::duration most) {
   const auto at = entries_.find(phase);
-  if (at == entries_.end() || !at->second.work) return;
-  at->second.work->process.wait_until(at->second.work->until);
+  if (at == entries_.end() || !at->second.work) return true;
+  Work& work = *at->second.work;
+  work.process.wait_until(std::min(work.until, std::chrono::steady_clock::now() + most));
   advance(phase, at->second);
+  return !at->second.work;
 }
 
 void PlanSource::advance(const std::string& phase, Entry& entry) {

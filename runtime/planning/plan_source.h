@@ -74,7 +74,9 @@ class PlanSource {
   // Whether poll(phase) may still bring one.
   bool pending(const std::string& phase) const;
   // Waits until poll(phase) has its answer, as long as the planner may take at most.
-  void settle(const std::string& phase);
+  void settle(const std::string& phase) { (void)settle(phase, std::chrono::hours(1)); }
+  // ... and no longer than `most`. False: it has none yet.
+  bool settle(const std::string& phase, std::chrono::steady_clock::duration most);
   // At the program's end: ends planners that are still at work.
   void abandon();
 

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -64,6 +65,9 @@ bool Planning::wants_profile() const {
 
 void Planning::act(const std::function<Profile()>& profile, double out_us_per_byte, Held& held) {
   if (const auto where = tracker_.iterations().where()) acted_in_ = where->start;
+  const auto now = std::chrono::steady_clock::now();
+  iteration_took_ = acted_at_ == std::chrono::steady_clock::time_point{} ? now - now : now - acted_at_;
+  acted_at_ = now;
   for (std::uint32_t i = 0; i < tracker_.iterations().phases(); ++i) {
     const tracker::PhaseIndex phase{i};
     const KnownPhase* known = profiler_.plannable(phase);
@@ -99,7 +103,7 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
     if (made_for_it)
       for (const ProfileOp& op : known.profile.ops) state.basis.us.push_back(op.us + op.gap_us);
   }
-  if (wait_) source_->settle(id);
+  await_plan(state, id);
   auto plan = state.unproven ? std::exchange(state.unproven, std::nullopt) : source_->poll(id);
   if (state.outdated) return;
   if (plan) {
@@ -136,6 +140,13 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   if (const std::string remark = source_->take_remark(); !remark.empty()) log::warn("{}", remark);
   log::info("phase {}: plan by {}, {:.1f} ms predicted, {:.1f} ms in core", id, plan.policy,
             plan.predicted_ms, plan.in_core_ms);
+}
+
+// While layouts are tried iterations are slow, since memory is mapped anew all the time. A planner that takes
+// less time is waited for; where one was not ready by then, no other is.
+void Planning::await_plan(const State& state, const std::string& id) {
+  if (wait_) return source_->settle(id);
+  if (state.layouts > 0 && patient_) patient_ = source_->settle(id, iteration_took_ / 2);
 }
 
 // Before an iteration is spent on a plan that cannot be laid out.

@@ -5,6 +5,7 @@
 // times turn out to be others, or when iterations that follow the plan are short of memory.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -98,6 +99,7 @@ class Planning {
   bool keeps_short_plan(State& state, std::optional<double> instead_ms);
   void retry_layout(tracker::PhaseIndex phase, State& state);
   void try_layout(State& state, const KnownPhase& known);
+  void await_plan(const State& state, const std::string& id);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, Held& held);
   bool awaits_trials(State& state);
@@ -116,6 +118,9 @@ class Planning {
   const tracker::Tracker& tracker_;
   std::map<tracker::PhaseIndex, State> states_;
   std::optional<tracker::StepIndex> acted_in_;  // the iteration that began there
+  std::chrono::steady_clock::time_point acted_at_{};
+  std::chrono::steady_clock::duration iteration_took_{};  // the one before that
+  bool patient_ = true;
   std::uint64_t unordered_ = 0;                 // latest ops that are part of no phase
   std::uint64_t ordered_ = 0, disordered_ = 0;  // all ops: those that are, those that are not
   std::set<std::thread::id> threads_;           // that launched the latter

@@ -136,6 +136,18 @@ TEST_F(PlanSourceTest, AProgramThatClosedItsStandardFilesIsServed) {
   expect_demand("planner: is heard\n");
 }
 
+TEST_F(PlanSourceTest, APlannerIsWaitedForAsLongAsIsAsked) {
+  planner(R"(until [ -e gate ]; do sleep 0.01; done; cp good.json "$out")");
+  auto source = open();
+  EXPECT_TRUE(source->settle(phase, 0ms)) << "nobody was asked";
+  source->request(phase, [] { return test::random_profile(40, 1); }, {});
+  EXPECT_FALSE(source->settle(phase, 20ms));
+  EXPECT_FALSE(source->poll(phase));
+  write(root / "gate", "");
+  EXPECT_TRUE(source->settle(phase, 30s));
+  EXPECT_TRUE(source->poll(phase));
+}
+
 TEST_F(PlanSourceTest, APlannerThatDoesNotEndIsEnded) {
   planner("echo $$ > id; trap '' TERM HUP INT; while :; do :; done");
   const auto source = open(1);
