@@ -79,7 +79,7 @@ bool fits(const Problem& problem, const Decision& decision) {
 // Far above its bound a search has been at the mercy of its random numbers: it gets two more draws, if there
 // is time enough to win.
 Decision decide(const Policy& policy, const Question& question) {
-  constexpr double far = 1.2, worth_us = 1e5;  // of an iteration
+  constexpr double far = 1.2, worth_us = 1e5;            // of an iteration
   constexpr std::uint64_t draws = 3, apart = 1'000'003;  // seeds
   const auto outcome_of = [&](const Decision& decision) {
     return Simulator(question.problem, decision.rules).run(decision.choice);
