@@ -71,11 +71,11 @@ class Runs:
                 self.train(*CAP, "--policy", "demand", iterations=8, POOCH_TIMER=timer, POOCH_REPORT=folder)
                 profiles[timer] = json.loads(pathlib.Path(folder, "profile.json").read_text(encoding="utf-8"))
         sums = {f"{timer}_ms": sum(us for _, us in judge.ops_of(profile) if judge.finite(us)) / 1e3 for timer, profile in profiles.items()}
+        remark = ", ".join(f"{timer} {value:.1f}" for timer, value in sums.items())
         # Where they are farthest apart, to see what the difference is.
         both = zip(judge.ops_of(profiles["cupti"]), judge.ops_of(profiles["events"]))
         sums["farthest"] = sorted(([name, a, b] for (name, a), (_, b) in both if judge.finite(a) and judge.finite(b)),
                                   key=lambda row: -abs(row[1] - row[2]))[:20]
-        remark = ", ".join(f"{timer} {value:.1f}" for timer, value in sums.items() if timer.endswith("_ms"))
         return holds(judge.timers(profiles["cupti"], profiles["events"]), sums) | {"remark": remark}
 
     def substitutes(self):
