@@ -142,6 +142,13 @@ bool registers_on(const DriverTable& driver, CUdevice device) {
          has(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
 }
 
+// 1 where it does not tell: grids are smaller then.
+int multiprocessors_of(const DriverTable& driver, CUdevice device) {
+  int value = 0;
+  (void)driver.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  return std::max(value, 1);
+}
+
 bool has_others(const DriverTable& driver) {
   int devices = 0;
   return driver.cuDeviceGetCount(&devices) == CUDA_SUCCESS && devices > 1;
@@ -256,7 +263,8 @@ RealDevice::RealDevice(std::unique_ptr<DriverTable> driver, int ordinal)
       numa_node_(numa_node_of(bus_id_)),
       peers_(std::make_unique<Peers>(ordinal, has_others(*driver_))),
       host_numa_id_(host_handles_of(*driver_, ordinal)),
-      registers_(registers_on(*driver_, ordinal)) {}
+      registers_(registers_on(*driver_, ordinal)),
+      multiprocessors_(multiprocessors_of(*driver_, ordinal)) {}
 
 RealDevice::~RealDevice() = default;
 
@@ -569,11 +577,6 @@ Status RealDevice::run_batch_norm(const NormaliseCall& call, std::uint32_t (*dif
                                   StreamHandle stream) {
   const auto kernel = load_kernel(batch_norm_, batch_norm_ptx, "batch_norm");
   if (!kernel) return kernel.error();
-  int multiprocessors = 0;
-  if (Status s = POOCH_CALL(cuDeviceGetAttribute, &multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
-                            ordinal_);
-      !s)
-    return s;
   NormaliseCall c = call;
   auto how = static_cast<unsigned>(c.formula) << 4;
   how |= (c.how.channel_of_row ? 1U : 0U) | (c.how.half ? 2U : 0U);
@@ -585,7 +588,7 @@ Status RealDevice::run_batch_norm(const NormaliseCall& call, std::uint32_t (*dif
   constexpr std::uint64_t blocks_at_once = 6;  // of a multiprocessor, with the kernel's registers
   const std::uint64_t bytes = c.how.rows * c.how.row * (c.how.half ? 2 : 4);
   const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(
-      bytes / 16 / block, 1, 2 * blocks_at_once * static_cast<std::uint64_t>(std::max(multiprocessors, 1))));
+      bytes / 16 / block, 1, 2 * blocks_at_once * static_cast<std::uint64_t>(multiprocessors_)));
   return POOCH_CALL(cuLaunchKernel, static_cast<CUfunction>(*kernel), grid, 1, 1, block, 1, 1, 0,
                     vendor(stream), parameters, nullptr);
 }

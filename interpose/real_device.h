@@ -76,6 +76,7 @@ class RealDevice final : public Device {
   std::unique_ptr<Peers> peers_;
   int host_numa_id_;  // where handles of host memory are made; -1: nowhere
   bool registers_;    // memory of the host's own may be page-locked
+  int multiprocessors_;
   std::mutex kernels_mutex_;
   OwnKernel digest_, batch_norm_;
 };

@@ -66,7 +66,7 @@ bool Planning::wants_profile() const {
 void Planning::act(const std::function<Profile()>& profile, double out_us_per_byte, Held& held) {
   if (const auto where = tracker_.iterations().where()) acted_in_ = where->start;
   const auto now = std::chrono::steady_clock::now();
-  iteration_took_ = acted_at_ == std::chrono::steady_clock::time_point{} ? now - now : now - acted_at_;
+  if (acted_at_) iteration_took_ = now - *acted_at_;
   acted_at_ = now;
   for (std::uint32_t i = 0; i < tracker_.iterations().phases(); ++i) {
     const tracker::PhaseIndex phase{i};

@@ -75,8 +75,8 @@ class Planning {
     std::uint64_t lacking = 0;   // bytes that plans leave alone for it
     double short_ms = 0;         // what an iteration took under the plan that is to be replaced; 0: none is
     std::uint64_t short_by = 0;  // bytes that the one in its place leaves alone beyond it
+    bool tried = true;           // whether the plan at hand can be laid out was looked at, or need not be
     // A plan that cannot be laid out is followed by remapping while plans for less memory are tried.
-    bool tried = true;                  // the plan at hand was looked at
     std::uint64_t reserve = 0;          // bytes that these leave alone
     double whole_ms = 0;                // what is foretold by the latest plan for all memory
     int layouts = 0;                    // that could not be made
@@ -118,7 +118,7 @@ class Planning {
   const tracker::Tracker& tracker_;
   std::map<tracker::PhaseIndex, State> states_;
   std::optional<tracker::StepIndex> acted_in_;  // the iteration that began there
-  std::chrono::steady_clock::time_point acted_at_{};
+  std::optional<std::chrono::steady_clock::time_point> acted_at_;
   std::chrono::steady_clock::duration iteration_took_{};  // the one before that
   bool patient_ = true;
   std::uint64_t unordered_ = 0;                 // latest ops that are part of no phase
