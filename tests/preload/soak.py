@@ -3,7 +3,7 @@
 usage: soak.py BUILD_FOLDER [ITERATIONS]
 
 Digits in timing mode under a plan. What counts begins after the first 1,000 iterations; all handles are made by the
-300th. 100,000 iterations, the figure of docs/reliability.md, take about 10 minutes of one core.
+300th. 100,000 iterations, the figure of docs/reliability.md, take about 20 minutes.
 """
 import json
 import os
