@@ -124,10 +124,12 @@ CUresult allocate_from(const Scope& scope, PoolAccount* pool, CUdeviceptr* addre
 }
 
 CUresult refuse_free(const runtime::Session& session, CUdeviceptr address, const Error& why) {
+  const CUresult status = to_cuda(why);
+  const bool is_news = !session.failed() && !(status == CUDA_ERROR_OUT_OF_MEMORY && session.said_shortage());
   // The program's mistake gets a line each time.
-  if (why.code == ErrorCode::invalid_argument || (!session.failed() && first_in_trouble()))
+  if (why.code == ErrorCode::invalid_argument || (is_news && first_in_trouble()))
     log::failure(fmt::format("freeing {:#x}: {}", address, why.message));
-  return to_cuda(why);
+  return status;
 }
 
 CUresult release_managed(const Scope& scope, runtime::Session& session, CUdeviceptr address,

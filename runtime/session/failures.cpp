@@ -29,6 +29,7 @@ int Failures::refuse(std::string_view where, const Error& why, bool doubtful, co
       return std::exchange(last_shortage_, shortage) == shortage;
     }();
     if (!said) log::failure(why.message);
+    said_shortage_ = true;
     return refusal.out_of_memory;
   }
   fail(where, why);

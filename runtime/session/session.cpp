@@ -115,6 +115,9 @@ Session::~Session() = default;
 bool Session::failed() const {
   return impl_->failures.failed();
 }
+bool Session::said_shortage() const {
+  return impl_->failures.said_shortage();
+}
 
 // --- work
 

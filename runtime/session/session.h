@@ -106,6 +106,8 @@ class Session {
   Watch& passing();
   // Calls that use device memory are refused from now on, and a line has said so.
   bool failed() const;
+  // A line has said that memory is short.
+  bool said_shortage() const;
   // From now on all calls are to be submitted. May wait for the device. Needed before work that waits for the
   // program is put into a stream, and before another device may use memory of this one.
   void watch();

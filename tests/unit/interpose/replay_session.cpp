@@ -71,6 +71,9 @@ Result<std::unique_ptr<Session>> Session::open(const Config&, Device&) {
   return std::unique_ptr<Session>(new Session(std::make_unique<Impl>()));
 }
 
+bool Session::said_shortage() const {
+  return false;
+}
 bool Session::failed() const {
   return false;
 }

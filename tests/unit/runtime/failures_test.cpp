@@ -59,6 +59,7 @@ TEST(Failures, TheSameShortageIsSaidOnceWhateverCallsMeetIt) {
     failures.refuse("g", {ErrorCode::out_of_memory, "g is too large"}, /*doubtful=*/false, refusal);
   });
   EXPECT_EQ(said, "pooch: error: f finds no room\npooch: error: g is too large\n");
+  EXPECT_TRUE(failures.said_shortage());
 }
 
 TEST(Failures, AnythingElseEndsTheUseOfManagedMemory) {
@@ -68,6 +69,7 @@ TEST(Failures, AnythingElseEndsTheUseOfManagedMemory) {
     EXPECT_EQ(failures.refuse("g", {ErrorCode::out_of_memory, "no room"}, /*doubtful=*/false, refusal), 999);
   });
   EXPECT_TRUE(failures.failed());
+  EXPECT_FALSE(failures.said_shortage());
   EXPECT_EQ(said,
             "pooch: error: f: lost; every call that uses device memory fails from now on, rather than read a "
             "doubtful value\n");
