@@ -56,6 +56,13 @@ struct PlanAlgorithm {
   std::uint64_t workspace = 0;  // bytes
 };
 
+// When something is expected to happen, from the begin of the iteration.
+struct PlanTime {
+  double at_us = 0, takes_us = 0;
+  double end_us() const { return at_us + takes_us; }
+  friend bool operator==(const PlanTime&, const PlanTime&) = default;
+};
+
 struct PlanAction {
   enum class Kind : std::uint8_t { evict, prefetch, drop, replay };
   Kind kind = Kind::evict;
@@ -64,6 +71,7 @@ struct PlanAction {
   std::uint64_t up_to = 0;
   // replay: by other means than the call (core/substitute.h).
   std::optional<Formula> formula = {};
+  std::optional<PlanTime> time = {};  // of the copy or the replay; empty: not known
 
   friend bool operator==(const PlanAction&, const PlanAction&) = default;
 };
@@ -86,6 +94,8 @@ struct Plan {
   std::vector<PlanAlgorithm> algorithms;  // ascending positions
   using Actions = std::map<std::int32_t, std::vector<PlanAction>>;
   Actions before, after;  // by position, in order
+  // By position: when an op that has to wait is expected to start. All others follow the step before at once.
+  std::map<std::int32_t, double> starts_us;
 };
 
 std::string to_json(const Plan& plan);

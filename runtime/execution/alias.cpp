@@ -23,7 +23,7 @@ constexpr double move_us = 1000;
 struct Patience {
   double waits, mapping;
 };
-constexpr Patience at_first{0.003, 0.1}, later{0.05, 0.5};
+constexpr Patience at_first{0.003, 0.25}, later{0.05, 0.5};
 constexpr int first_layouts = 3;  // of those that are given up for that
 
 // Of the phase's buffers that have no place in the layout, and of what is alive now: the most bytes at once.
@@ -86,10 +86,12 @@ void AliasMode::hold(Range& range, std::size_t chunk, std::size_t phase, LayoutS
     places_.push_back({.range = &range, .first = chunk, .bytes = held.bytes, .chunk = &held});
     places_.back().in.resize(phases_.size());
   }
-  const Script& script = *phases_[phase].script;
-  span.start_us = script.step_start_us(span.from);
-  span.free_us = std::max(span.free_us, script.step_start_us(span.to + 1));
   places_[place->second].in[phase].push_back({span});
+}
+
+LayoutSpan AliasMode::span_of(std::size_t phase, std::int32_t from, std::int32_t to, bool crosses) const {
+  const Script& script = *phases_[phase].script;
+  return {from, to, script.step_start_us(from), script.step_end_us(to), crosses};
 }
 
 void AliasMode::hold_buffer(std::size_t phase, std::uint32_t buffer, Range& range) {
@@ -99,9 +101,8 @@ void AliasMode::hold_buffer(std::size_t phase, std::uint32_t buffer, Range& rang
   if (life.from > life.to) return;
   const std::int32_t last = script.steps() - 1;
   const bool in_turn = mine.ranges[buffer].size() > 1 && life.from == 0;
-  const auto stay = [&](std::int32_t from, std::int32_t to, double free_us = 0) {
-    const bool at_border = from == 0 || to == last;
-    return LayoutSpan{from, to, 0, free_us, (life.lasts || in_turn) && at_border};
+  const auto stay = [&](std::int32_t from, std::int32_t to) {
+    return span_of(phase, from, to, (life.lasts || in_turn) && (from == 0 || to == last));
   };
   const std::int32_t from = life.from == 0 ? 0 : script.step_of_op(life.from),
                      to = script.step_of_op(life.to);
@@ -110,8 +111,11 @@ void AliasMode::hold_buffer(std::size_t phase, std::uint32_t buffer, Range& rang
     const bool leaves = life.away > 0 && chunk.offset + chunk.bytes <= round_up(life.moved, page);
     if (leaves) {
       const std::uint64_t end = chunk.offset + chunk.bytes;  // nothing may be there yet
-      hold(range, c, phase, stay(from, script.step_of_op(life.away - 1), script.away_us(buffer, end)));
-      hold(range, c, phase, stay(life.step_back(end), to));
+      LayoutSpan before = stay(from, script.step_of_op(life.away - 1)), after = stay(life.step_back(end), to);
+      before.free_us = std::max(before.free_us, script.away_us(buffer, end));
+      after.start_us = life.back_us(chunk.offset, end);
+      hold(range, c, phase, before);
+      hold(range, c, phase, after);
     } else {
       hold(range, c, phase, stay(from, to));
     }
@@ -132,6 +136,7 @@ void AliasMode::join_stays(Place& place) {
       }
       LayoutSpan& span = joined.back().span;
       span.to = std::max(span.to, stay.span.to);
+      span.start_us = std::min(span.start_us, stay.span.start_us);
       span.free_us = std::max(span.free_us, stay.span.free_us);
       span.crosses |= stay.span.crosses;
     }
@@ -155,7 +160,7 @@ void AliasMode::collect() {
       if (phase.slots[s] == nullptr) continue;
       const auto [from, to] = phase.script->slots()[s].steps;
       Range& range = *phase.slots[s];
-      for (std::size_t c = 0; c < range.chunks.size(); ++c) hold(range, c, p, {from, to});
+      for (std::size_t c = 0; c < range.chunks.size(); ++c) hold(range, c, p, span_of(p, from, to, false));
     }
   }
   // What outlives one phase's iterations lives through the others' too.
@@ -163,7 +168,7 @@ void AliasMode::collect() {
     for (std::size_t c = 0; c < range->chunks.size(); ++c)
       for (std::size_t p = 0; p < phases_.size(); ++p)
         if (places_[index_.at(&range->chunks[c])].in[p].empty())
-          hold(*range, c, p, {0, phases_[p].script->steps() - 1, 0, 0, true});
+          hold(*range, c, p, span_of(p, 0, phases_[p].script->steps() - 1, true));
   for (Place& place : places_) join_stays(place);
   join_neighbours();
 }
@@ -183,8 +188,10 @@ void AliasMode::Place::join(const Place& next) {
   ++count;
   for (std::size_t phase = 0; phase < in.size(); ++phase)
     for (std::size_t s = 0; s < in[phase].size(); ++s) {
-      double& free_us = in[phase][s].span.free_us;
-      free_us = std::max(free_us, next.in[phase][s].span.free_us);
+      LayoutSpan& mine = in[phase][s].span;
+      const LayoutSpan& its = next.in[phase][s].span;
+      mine.start_us = std::min(mine.start_us, its.start_us);
+      mine.free_us = std::max(mine.free_us, its.free_us);
     }
 }
 
@@ -267,11 +274,7 @@ double AliasMode::duration_us() const {
 }
 
 bool AliasMode::takes_too_long(const Layout& layout) const {
-  // Where the plan itself lets the device wait long, starts are expected too early, and waits mean nothing.
-  constexpr double most_stalls = 0.05;
-  double foretold_us = 0;
-  for (const AliasPhase& phase : phases_) foretold_us += phase.script->plan().predicted_ms * 1e3;
-  if (wasteful_ == all_layouts || foretold_us > (1 + most_stalls) * duration_us()) return false;
+  if (wasteful_ == all_layouts) return false;
   const Patience most = wasteful_ < first_layouts ? at_first : later;
   return layout.wait_us > most.waits * duration_us() ||
          static_cast<double>(layout.moves) * move_us > most.mapping * duration_us();

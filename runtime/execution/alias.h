@@ -90,6 +90,7 @@ class AliasMode {
     void join(const Place& next);              // the neighbour behind it, that goes with it
   };
   void collect();
+  LayoutSpan span_of(std::size_t phase, std::int32_t from, std::int32_t to, bool crosses) const;
   void hold(Range& range, std::size_t chunk, std::size_t phase, LayoutSpan span);
   static void join_stays(Place& place);
   void join_neighbours();

@@ -53,13 +53,15 @@ class Search {
 
   Layout run() {
     keep_frames();
-    for (const double slack_us : {0.0, 2000.0, 10000.0})
-      for (const bool new_first : {true, false}) {
-        Taste taste;
-        taste.slack_us = slack_us;
-        taste.new_before_conflict = new_first;
-        if (!perfect() && (attempts_ == 0 || spent_ < most_work)) attempt(taste, settles_, 0);
-      }
+    for (const double share : {1.0, 2.0, 0.5})
+      for (const double slack_us : {0.0, 2000.0, 10000.0})
+        for (const bool new_first : {true, false}) {
+          Taste taste;
+          taste.meets_again = share * taste.conflict;
+          taste.slack_us = slack_us;
+          taste.new_before_conflict = new_first;
+          if (!perfect() && (attempts_ == 0 || spent_ < most_work)) attempt(taste, settles_, 0);
+        }
     while (!perfect() && spent_ < most_work && attempts_ < most_attempts) vary();
     return std::move(*best_);
   }
@@ -92,7 +94,7 @@ class Search {
       taste.noise = std::array{0.0, 1.0, 4.0, 12.0}[pick(4)];
       taste.slack_us = std::array{0.0, 2000.0, 10000.0}[pick(3)];
       taste.conflict = std::array{3.0, 10.0, 30.0}[pick(3)];
-      taste.meets_again = pick(4) == 0 ? 0 : taste.conflict / 2;
+      taste.meets_again = taste.conflict * std::array{0.5, 1.0, 2.0, 4.0}[pick(4)];
       taste.new_before_conflict = pick(3) != 0;
     }
     std::vector<bool> settles = settles_;

@@ -11,7 +11,9 @@
 namespace pooch::runtime {
 namespace {
 
-constexpr double own = -1000, wait = 50;  // it was there before; it has to wait
+constexpr double border = -2000;  // it crosses the border there, and has no choice
+constexpr double own = -30;       // it was there before: worth no wait while others are free
+constexpr double wait = 50;       // it has to wait
 
 // Somebody who was here may want to come back.
 struct Return {
@@ -84,7 +86,7 @@ class InTime {
     double cost = 0;
     for (const Return& other : group.returns) {
       if (other.next.item == tenant.item) {
-        if (mine.crosses && other.crosses) return Offer{2 * own, index, waits(group, tenant)};
+        if (mine.crosses && other.crosses) return Offer{border, index, waits(group, tenant)};
         returns = true;
         continue;
       }
@@ -94,7 +96,7 @@ class InTime {
       if (other.given_up) continue;
       if (meet)
         cost += taste_.conflict;
-      else if (meets_again(tenant, its))
+      else if (meets_again(tenant, other.next))
         cost += taste_.meets_again;
     }
     // Its border frames are waiting for it, and it may have no others.
@@ -113,10 +115,18 @@ class InTime {
     if (group.tenants.back().item == tenant.item) return 0;
     return std::max(0.0, group.free_us - span(tenant).start_us);
   }
-  bool meets_again(const Tenant& tenant, const LayoutSpan& its) const {
-    const auto& held = items_[tenant.item].held;
-    return tenant.span + 1 < held.size() && held[tenant.span + 1].from <= its.to &&
-           its.from <= held[tenant.span + 1].to;
+  // Whether any later stay of the tenant's item meets the other's stay or a later one of its item.
+  bool meets_again(const Tenant& tenant, const Tenant& other) const {
+    const auto &mine = items_[tenant.item].held, &its = items_[other.item].held;
+    std::size_t m = tenant.span + 1, i = other.span;
+    while (m < mine.size() && i < its.size()) {
+      if (mine[m].from <= its[i].to && its[i].from <= mine[m].to) return true;
+      if (mine[m].to < its[i].to)
+        ++m;
+      else
+        ++i;
+    }
+    return false;
   }
 
   // The last group that is needed should leave no rest, or a small one.

@@ -34,7 +34,7 @@ Layout lay_out_by_chunk(const std::vector<LayoutItem>& items, std::uint64_t limi
 // How a tenant weighs the groups that it could have.
 struct Taste {
   double conflict = 10;    // somebody else wants to come back meanwhile
-  double meets_again = 5;  // ... when this one wants to come back
+  double meets_again = 5;  // ... when this one wants to come back, now or later
   double tight = 5;        // it has not been free for long
   double slack_us = 2000;  // ... so long
   double noise = 0;        // up to so much by chance

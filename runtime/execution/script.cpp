@@ -124,7 +124,8 @@ class ScriptCompiler {
         subject = index_of_.at(action.subject);
       }
       const std::uint64_t all = ~std::uint64_t{0};
-      script_.before_.list.push_back({action.kind, subject, action.up_to == 0 ? all : action.up_to});
+      script_.before_.list.push_back(
+          {action.kind, subject, action.up_to == 0 ? all : action.up_to, action.time});
     }
     return Done{};
   }
@@ -136,7 +137,7 @@ class ScriptCompiler {
     for (const PlanAction& action : found->second) {
       const std::uint32_t map = index_of_.at(action.subject);
       if (action.kind == PlanAction::Kind::drop) content_.drop(script_.maps_[map].buffer);
-      script_.after_.list.push_back({action.kind, map, 0});
+      script_.after_.list.push_back({action.kind, map, 0, action.time});
     }
   }
 
@@ -338,21 +339,28 @@ class ScriptCompiler {
   void find_starts() {
     script_.starts_.push_back(0);
     script_.replay_steps_.resize(script_.replays_.size());
-    double now_us = 0;
-    const auto add_step = [&](double us) {
+    double bare_us = 0, now_us = 0;  // without waits, with those that the plan expects
+    const auto add_step = [&](double us, std::optional<double> at_us) {
+      if (at_us) now_us = std::max(now_us, *at_us);
       script_.step_starts_.push_back(now_us);
-      now_us += us;
+      script_.step_ends_.push_back(now_us += us);
+      bare_us += us;
       return static_cast<std::int32_t>(script_.step_starts_.size()) - 1;
     };
     for (std::int32_t p = 0; p < ops(); ++p) {
-      for (const ScriptAction& action : script_.before(p))
-        if (action.kind == PlanAction::Kind::replay)
-          script_.replay_steps_[action.subject] = add_step(us_of(script_.replays_[action.subject]));
-      script_.starts_.back() = now_us;
-      script_.op_steps_.push_back(add_step(phase_.ops[p].us + phase_.ops[p].gap_us));
-      script_.starts_.push_back(now_us);
+      for (const ScriptAction& action : script_.before(p)) {
+        if (action.kind != PlanAction::Kind::replay) continue;
+        const auto at_us = action.time ? std::optional(action.time->at_us) : std::nullopt;
+        script_.replay_steps_[action.subject] = add_step(us_of(script_.replays_[action.subject]), at_us);
+      }
+      script_.starts_.back() = bare_us;
+      const auto waits = plan_.starts_us.find(p);
+      script_.op_steps_.push_back(
+          add_step(phase_.ops[p].us + phase_.ops[p].gap_us,
+                   waits != plan_.starts_us.end() ? std::optional(waits->second) : std::nullopt));
+      script_.starts_.push_back(bare_us);
     }
-    script_.step_starts_.push_back(now_us);
+    script_.step_starts_.push_back(std::max(now_us, plan_.predicted_ms * 1e3));
     for (const auto& [slot, uses] : uses_of_slot_)
       script_.slots_[slot].steps = {script_.replay_steps_[uses.first], script_.replay_steps_[uses.second]};
   }
@@ -368,13 +376,20 @@ class ScriptCompiler {
     for (std::int32_t p = 0; p < ops(); ++p) {
       for (const ScriptAction& action : script_.after(p)) {
         ScriptLife& life = script_.lives_[script_.maps_[action.subject].buffer];
-        life.away_us = script_.starts_[p + 1];
+        life.away_us = script_.step_end_us(script_.step_of_op(p));
         if (action.kind != PlanAction::Kind::evict) continue;
         life.copied = std::min(life.moved, life.bytes);
-        link_us = std::max(link_us, life.away_us) + static_cast<double>(life.copied) * out_us_per_byte_;
+        life.away_us_per_byte = action.time ? per_byte(*action.time, life.copied) : out_us_per_byte_;
+        link_us = action.time
+                      ? action.time->end_us()
+                      : std::max(link_us, life.away_us) + static_cast<double>(life.copied) * out_us_per_byte_;
         life.away_us = link_us;
       }
     }
+  }
+
+  static double per_byte(const PlanTime& time, std::uint64_t bytes) {
+    return bytes == 0 ? 0 : time.takes_us / static_cast<double>(bytes);
   }
 
   void find_lives() {
@@ -428,7 +443,8 @@ class ScriptCompiler {
     const auto gone = last_of_size_.find(buffer.bytes);
     if (gone != last_of_size_.end() && gone->second < life.from)
       life.away = gone->second, life.back = life.from, life.moved = life.bytes,
-      life.returns = {{life.bytes, life.back, script_.step_of_op(life.back)}};
+      life.returns = {{life.bytes, life.back, script_.step_of_op(life.back),
+                       script_.step_start_us(script_.step_of_op(life.back)), 0}};
     life.from = 0;
   }
 
@@ -440,8 +456,17 @@ class ScriptCompiler {
       for (const ScriptAction& action : script_.before(p)) {
         const bool replay = action.kind == PlanAction::Kind::replay;
         const bool back = replay ? restores(script_.replays_[action.subject], map) : action.subject == map;
-        if (back && life.away > 0 && (!replay || life.returns.empty()))
-          life.returns.push_back({replay ? ~std::uint64_t{0} : action.up_to, p, step});
+        if (back && life.away > 0 && (!replay || life.returns.empty())) {
+          const std::uint64_t there = life.returns.empty() ? 0 : life.returns.back().up_to;
+          const std::uint64_t up_to = replay ? ~std::uint64_t{0} : action.up_to;
+          life.returns.push_back({up_to, p, step, script_.step_start_us(step), 0});
+          if (!replay && action.time) {
+            life.returns.back().start_us = action.time->at_us;
+            const std::uint64_t all = std::min(script_.maps_[map].moved, life.bytes);
+            life.returns.back().us_per_byte =
+                per_byte(*action.time, std::min(up_to, all) - std::min(there, all));
+          }
+        }
         step += replay;
       }
     }

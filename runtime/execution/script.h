@@ -74,6 +74,7 @@ struct ScriptAction {
   PlanAction::Kind kind = PlanAction::Kind::evict;
   std::uint32_t subject = 0;  // index of a map; replay: index of a ScriptReplay
   std::uint64_t up_to = 0;    // prefetch: bytes from the map's start
+  std::optional<PlanTime> time = {};
 };
 
 // When a buffer's memory is needed, in positions.
@@ -84,18 +85,30 @@ struct ScriptLife {
   struct Return {
     std::uint64_t up_to;
     std::int32_t position, step;
+    double start_us;     // when its copy or replay is expected to start
+    double us_per_byte;  // what a byte of the copy takes
   };
   std::vector<Return> returns;
   std::uint64_t moved = 0;
-  std::uint64_t bytes = 0;   // of the whole buffer
-  double away_us = 0;        // when its copy to the host is expected to have ended
-  std::uint64_t copied = 0;  // bytes of that
-  bool lasts = false;        // it was there before the iteration, or is there after it
-  // The step from which on the bytes up to `end` are back; they must be among the `moved` ones.
-  std::int32_t step_back(std::uint64_t end) const {
-    const auto with =
+  std::uint64_t bytes = 0;      // of the whole buffer
+  double away_us = 0;           // when its copy to the host is expected to have ended
+  double away_us_per_byte = 0;  // what a byte of it takes
+  std::uint64_t copied = 0;     // bytes of that copy
+  bool lasts = false;           // it was there before the iteration, or is there after it
+  // The step from which on the bytes up to `end` are back. They must be among the `moved` ones.
+  std::int32_t step_back(std::uint64_t end) const { return with(end).step; }
+  // When the copy of the bytes from `begin` to `end` is expected to start. They must be among those too.
+  double back_us(std::uint64_t begin, std::uint64_t end) const {
+    const Return& piece = with(end);
+    const std::uint64_t first = &piece == returns.data() ? 0 : (&piece - 1)->up_to;
+    return piece.start_us + (begin > first ? static_cast<double>(begin - first) * piece.us_per_byte : 0);
+  }
+
+ private:
+  const Return& with(std::uint64_t end) const {
+    const auto found =
         std::find_if(returns.begin(), returns.end(), [&](const Return& r) { return end <= r.up_to; });
-    return with == returns.end() ? returns.back().step : with->step;
+    return found == returns.end() ? returns.back() : *found;
   }
 };
 
@@ -123,11 +136,13 @@ class Script {
   // When the bytes of the buffer up to `end` are expected to have been copied to the host.
   double away_us(std::uint32_t buffer, std::uint64_t end) const {
     const ScriptLife& of = lives_[buffer];
-    return of.away_us - (of.copied > end ? static_cast<double>(of.copied - end) * us_per_byte_ : 0);
+    return of.away_us - (of.copied > end ? static_cast<double>(of.copied - end) * of.away_us_per_byte : 0);
   }
   // Where a copy of the buffer's size has to begin to have arrived, with time to spare, by the end.
   std::int32_t step_before_end(std::uint32_t buffer) const;
-  double step_start_us(std::int32_t step) const { return step_starts_[step]; }  // one more for the end
+  // When it is expected to start and to end, waits included; one more start for the iteration's end.
+  double step_start_us(std::int32_t step) const { return step_starts_[step]; }
+  double step_end_us(std::int32_t step) const { return step_ends_[step]; }
   const ScriptLife& life(std::uint32_t buffer) const { return lives_[buffer]; }
   std::uint32_t buffers() const { return static_cast<std::uint32_t>(lives_.size()); }
   const std::vector<ReplaySlot>& slots() const { return slots_; }
@@ -168,7 +183,7 @@ class Script {
   std::vector<ScriptReplay> replays_;
   std::vector<ReplaySlot> slots_;
   std::vector<ScriptLife> lives_;
-  std::vector<double> starts_, step_starts_;
+  std::vector<double> starts_, step_starts_, step_ends_;
   std::vector<std::int32_t> op_steps_, replay_steps_;
   std::uint64_t small_bytes_ = 0;
   double us_per_byte_ = 0;  // of copies

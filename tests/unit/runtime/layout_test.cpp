@@ -134,6 +134,15 @@ TEST(Layout, WhoHadToWaitChoosesEarlierTheNextTime) {
   EXPECT_LT(waits_us / seeds, 110);
 }
 
+// The first one's place is taken by a map whose copy to the host takes long. Another place is free in time.
+TEST(Layout, NobodyWaitsForItsOldPlaceWhereOthersAreFree) {
+  const std::vector<LayoutItem> items{
+      {small, {{0, 1, 0, 20}, {6, 7, 60, 80}}}, {small, {{2, 3, 20, 1000}}}, {small, {{0, 3, 0, 40}}}};
+  const Layout layout = lay_out(items, 2 * small, move_us);
+  EXPECT_DOUBLE_EQ(layout.wait_us, 0);
+  EXPECT_EQ(layout.moves, 2u);
+}
+
 TEST(Layout, PagesThatAlwaysServeTogetherAreOneFrame) {
   const std::vector<LayoutItem> items{{large, {{0, 1, 0, 20}}}, {large, {{2, 3, 20, 40}}}};
   EXPECT_EQ(lay_out(items, large, move_us).frames, std::vector<std::uint64_t>{large});
