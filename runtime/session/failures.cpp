@@ -19,6 +19,11 @@ void Failures::fail(std::string_view where, const Error& why) {
       where, why.message));
 }
 
+bool Failures::said_shortage() const {
+  const std::lock_guard leaf(shortage_mutex_);
+  return !last_shortage_.empty();
+}
+
 int Failures::refuse(std::string_view where, const Error& why, bool doubtful, const Refusal& refusal) {
   if (failed()) return refusal.failed;  // said already; this call was on its way then
   if (why.code == ErrorCode::out_of_memory && !doubtful) {
@@ -29,7 +34,6 @@ int Failures::refuse(std::string_view where, const Error& why, bool doubtful, co
       return std::exchange(last_shortage_, shortage) == shortage;
     }();
     if (!said) log::failure(why.message);
-    said_shortage_ = true;
     return refusal.out_of_memory;
   }
   fail(where, why);

@@ -36,7 +36,7 @@ class Failures {
   void fail(std::string_view where, const Error& why);
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   // A shortage of memory was said: what fails for want of memory later is no news.
-  bool said_shortage() const { return said_shortage_.load(std::memory_order_relaxed); }
+  bool said_shortage() const;
   // What the program is told of a call that is not made. Out of memory is the program's to handle: it may
   // free something and try again. After anything else nobody can tell what it does instead, with what result:
   // the session fails. A shortage is said once, whatever calls meet it. `doubtful`: the device's mappings are
@@ -45,9 +45,9 @@ class Failures {
 
  private:
   std::atomic<std::uint32_t> said_{0};  // kinds
-  std::atomic<bool> failed_{false}, said_shortage_{false};
-  std::mutex shortage_mutex_;  // a leaf
-  std::string last_shortage_;  // that was said, less the call's name
+  std::atomic<bool> failed_{false};
+  mutable std::mutex shortage_mutex_;  // a leaf
+  std::string last_shortage_;          // that was said, less the call's name
 };
 
 }  // namespace pooch::runtime

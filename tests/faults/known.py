@@ -4,6 +4,7 @@ usage: known.py BUILD_FOLDER [Answers|Content]
 """
 import pathlib
 import sys
+import tempfile
 import types
 import unittest
 
@@ -75,6 +76,17 @@ class Answers(Known):
             verdict, done = self.struck("demand", "OUT_OF_MEMORY+", SOFTGPU_FAIL=f"{function}:3+=OUT_OF_MEMORY")
             self.assertIn(verdict, faults.GOOD, done.err)
             self.assertNotIn("cannot have its operands", done.err)
+
+    def test_what_is_freed_behind_a_refusal_for_want_of_memory_adds_no_line(self):
+        """The program frees on its way out, and the device it waits for has no memory either."""
+        with tempfile.TemporaryDirectory() as folder:
+            reference = faults.Reference(PROGRAMS["digits-alias"], pathlib.Path(folder))
+            paths = enumerate(reference.paths["OUT_OF_MEMORY+"], 1)
+            late = [(path, number) for number, path in paths if path.startswith("cuMemMap ")][-16:]
+            for number in dict(late).values():  # one of each way that leads there
+                with self.subTest(number=number):
+                    record = faults.strike(reference, "OUT_OF_MEMORY+", number)
+                    self.assertEqual(record["verdict"], "clean", record.get("said"))
 
     def test_a_refused_answer_is_not_taken_for_want_of_memory(self):
         """A program may do something else where memory is short, and have other bits."""
