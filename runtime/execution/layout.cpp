@@ -62,13 +62,14 @@ class Search {
           taste.new_before_conflict = new_first;
           if (!perfect() && (attempts_ == 0 || spent_ < most_work)) attempt(taste, settles_, 0);
         }
-    while (!perfect() && spent_ < most_work && attempts_ < most_attempts) vary();
+    while (!perfect() && spent_ < most_work && attempts_ < most_attempts && in_vain_ < most_in_vain) vary();
     return std::move(*best_);
   }
 
  private:
   // Counted in spans that look at a frame, never in time.
   static constexpr std::size_t most_work = 50'000'000, most_attempts = 300;
+  static constexpr std::size_t most_in_vain = 80;  // since the best one; more found 8 frames fewer of 340
 
   void keep_frames() {
     // Memory that is taken early to avoid a wait may lack later: then with less of it.
@@ -115,7 +116,9 @@ class Search {
   bool consider(Layout made) {
     spent_ += order_.size() * (made.frames.size() + 16);
     const double cost = cost_of(made);
+    ++in_vain_;
     if (best_ && cost >= cost_) return false;
+    in_vain_ = 0;
     best_ = std::move(made);
     cost_ = cost;
     return true;
@@ -137,7 +140,7 @@ class Search {
   Taste taste_;
   unsigned seed_ = 0;
   std::mt19937 random_{1};
-  std::size_t spent_ = 0, attempts_ = 0;
+  std::size_t spent_ = 0, attempts_ = 0, in_vain_ = 0;
   std::optional<Layout> best_;
   double cost_ = 0;
 };
