@@ -40,7 +40,7 @@ struct PlanMap {
   double cost_ms = 0;  // what its class adds to the iteration, all other maps being as planned
   MapClass alternative = MapClass::keep;      // the best other class, keep excepted
   std::optional<double> alternative_cost_ms;  // empty: it is impossible, or was not tried
-  // recompute: each replay that reads the map before its own return recomputes it in temporary memory.
+  // recompute: each replay that reads the map before the map returns recomputes it in temporary memory.
   // Otherwise it is back with the first replays that make all of it.
   bool brief = false;
 };

@@ -36,8 +36,8 @@ class EventTimer final : public OpTimer {
   std::vector<EventHandle> spare_;
   std::vector<Pair> begun_;                             // without an end yet: one per thread
   std::map<StreamHandle, std::deque<Pair>> submitted_;  // in each stream's order
-  // Times are relative to a finished event, which moves along: the driver's answers are floats, and nearby
-  // times must stay exact.
+  // Times are relative to a finished event, which moves along: the driver's answers are floats, and
+  // differences between neighbours must stay exact.
   EventHandle anchor_ = EventHandle::none;
   double anchor_us_ = 0;
   bool stopped_ = false;

@@ -1,5 +1,5 @@
-// The planner's interface: a phase's profile in, a plan out. Deterministic: equal profile, request and seed
-// give an equal plan.
+// The planner's interface: a phase's profile in, a plan out. Pure: equal profile, request and seed give an
+// equal plan.
 #pragma once
 
 #include <cstdint>
