@@ -24,6 +24,7 @@ class Content {
   // Versions, in the order in which they were written to one place.
   using Writes = std::vector<std::uint32_t>;
 
+  // `phase` must outlive it, unchanged.
   explicit Content(const KnownPhase& phase);
   // Adds a map that is dropped at some time; its buffer must be the phase's. It is back with the replays
   // before the op at `returns`; if that is `outside`, with the first replays that make all of it.

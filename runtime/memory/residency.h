@@ -205,7 +205,7 @@ class Residency {
   // finished. If it fails, the addresses still lead to others' memory: doubt().
   Status unmap_from_frames(Chunk& chunk);
 
-  // The device's mappings differ from the records here: nobody may read managed memory any more.
+  // The device's mappings differ from the records here: no call may read managed memory any more.
   const std::optional<Error>& doubt() const { return doubt_; }
 
   // Gives up the host copy of a resident chunk.

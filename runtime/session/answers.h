@@ -21,7 +21,7 @@ struct Extent {
   std::uint64_t bytes;  // as requested
 };
 
-// An allocation that stays on the device because somebody names it: a graph, or a registration with NCCL.
+// An allocation that stays on the device because a graph or a registration with NCCL names it.
 struct Kept {
   Extent memory;
   AllocationId allocation;

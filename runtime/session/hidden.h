@@ -69,7 +69,7 @@ class SmallBuffers {
   static constexpr std::uint64_t most_looks = 64;
   Buffers buffers_;
   std::uint64_t looks_ = 0;
-  std::byte* memory_ = nullptr;  // that nobody borrows; nullptr: none
+  std::byte* memory_ = nullptr;  // not borrowed now; nullptr: none
 };
 
 // Ops whose effects are unknown, and how long it is since one came. While there are such ops, evicted memory
