@@ -1,12 +1,12 @@
 // Alias mode: every chunk of the planned phases is mapped to the frames that the layout gave it, and shares
-// them with chunks whose times do not meet: who comes next follows, on the device, what the one before did
-// last. In steady state no handle is created. Few chunks are mapped anew between two stays; before that the
-// host waits until the device is done with the chunk's addresses.
+// them with chunks whose stays do not overlap: the next tenant waits, on the device, for the last work of the
+// previous one. In steady state no handle is created. Few chunks are mapped anew between two stays; before
+// that the host waits until the device is done with the chunk's addresses.
 //
 //   private mappings --- build ---> frames --- dismantle ---> private mappings (remap, demand mode)
 //
-// Not in it, and mapped privately: what host copies touch (they come when they come), and buffers whose
-// address differs from iteration to iteration. Not thread-safe: the session's mutex guards it.
+// Mapped privately instead: what host copies touch at arbitrary times, and buffers that do not keep one
+// address, or two in turn. Not thread-safe: the session's mutex guards it.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ namespace pooch::runtime {
 struct AliasPhase {
   const Script* script = nullptr;
   const KnownPhase* known = nullptr;
-  std::vector<std::vector<Range*>> ranges;  // by buffer: one, or two in turn; none: not to be aliased
+  std::vector<std::vector<Range*>> ranges;  // by buffer: one, or two in turn; none: it is not aliased
   std::vector<Range*> slots;                // by slot of the script; nullptr: a small one
 };
 
@@ -39,19 +39,19 @@ class AliasMode {
       : device_(device), order_(order), pool_(pool), residency_(residency), departures_(departures) {}
 
   bool built() const { return !frames_.empty(); }
-  // The last build or trial: bytes that it lacked; whether its layout fitted, and was given up for a better
-  // one.
+  // Of the last build or trial: bytes that a plan should use less; whether a layout fitted but took too long.
   std::uint64_t shortfall() const { return shortfall_; }
   bool took_too_long() const { return took_too_long_; }
-  // From now on layouts that fit are taken, whatever they cost.
+  // From now on layouts that fit are accepted, whatever they cost.
   void take_any() { wasteful_ = all_layouts; }
   std::size_t chunks() const { return places_.size(); }
   std::size_t frames() const { return frames_.size(); }
   bool serves(const Script& script) const;
   // The device must be idle. May release `held`, for copies to end. Error: out_of_memory, the layout does not
-  // fit or there is no room on the host to save what lives; device. Mappings are private as before then.
+  // fit or takes too long, or the host has no room to save live content; device. After an error mappings are
+  // private as before.
   Status build(std::vector<AliasPhase> phases, Held& held);
-  // Whether build() would find a layout now; nothing is mapped for that. Not while one is built.
+  // Whether build() would find a layout now; maps nothing. Not while built().
   Status try_out(std::vector<AliasPhase> phases);
   // Private mappings again. The device must be idle.
   Status dismantle();
@@ -59,10 +59,10 @@ class AliasMode {
   enum class Admission : std::uint8_t {
     done,        // the chunks have their frames
     busy,        // ask again when the device is beyond `busy()`
-    unforeseen,  // the layout has no frames for them then
+    unforeseen,  // the layout has no frames for them at that step
   };
   // The operands are about to be used at this step of the script (nullptr: between iterations): gives their
-  // chunks the frames. Error: what the device has mapped is in doubt.
+  // chunks the frames. Error: the device's mappings are in doubt.
   Result<Admission> admit(const Script* script, std::int32_t step,
                           std::span<const tracker::Operand> operands);
   // The chunk's prefetch: as `admit`, and its content comes back.
@@ -82,11 +82,11 @@ class AliasMode {
     std::uint64_t bytes = 0;
     Chunk* chunk = nullptr;
     std::vector<std::vector<Stay>> in;
-    std::vector<std::vector<Frame*>> spots;  // different ones
+    std::vector<std::vector<Frame*>> spots;  // distinct ones
     std::size_t common = 0;                  // first frames, which all spots have
     std::uint32_t spot = 0;                  // that the chunk is mapped to
     const Stay* at(std::size_t phase, std::int32_t step) const;
-    bool goes_with(const Place& other) const;  // has the same stays, but for when they are free
+    bool goes_with(const Place& other) const;  // has the same stays, except for free_us
     void join(const Place& next);              // the neighbour behind it, that goes with it
   };
   void collect();
@@ -129,8 +129,8 @@ class AliasMode {
   };
   Search latest_search_;
   std::uint64_t shortfall_ = 0, moves_ = 0;
-  static constexpr int all_layouts = 6;  // that are given up for what they cost
-  int wasteful_ = 0;                     // that were
+  static constexpr int all_layouts = 6;  // given up for their cost, at most
+  int wasteful_ = 0;                     // so far
   bool took_too_long_ = false;
 };
 
