@@ -53,19 +53,6 @@ std::uint64_t most_beside(const AliasPhase& phase, std::vector<std::uint64_t> al
   return std::accumulate(alive.begin(), alive.end(), static_cast<std::uint64_t>(most));
 }
 
-// The least that any layout takes.
-std::uint64_t most_at_once(const std::vector<LayoutItem>& items) {
-  std::map<std::int32_t, std::int64_t> change;
-  for (const LayoutItem& item : items)
-    for (const LayoutSpan& span : item.held) {
-      change[span.from] += static_cast<std::int64_t>(item.bytes);
-      change[span.to + 1] -= static_cast<std::int64_t>(item.bytes);
-    }
-  std::int64_t now = 0, most = 0;
-  for (const auto& [step, by] : change) most = std::max(most, now += by);
-  return static_cast<std::uint64_t>(most);
-}
-
 }  // namespace
 
 bool AliasMode::serves(const Script& script) const {

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "runtime/execution/layout_ways.h"
@@ -33,15 +31,11 @@ struct Group {
 
 class InTime {
  public:
-  InTime(const std::vector<LayoutItem>& items, const std::vector<Tenant>& order, std::uint64_t limit)
-      : items_(items), order_(order), limit_(limit / page) {}
+  InTime(const std::vector<LayoutItem>& items, std::uint64_t limit, const Taste& taste)
+      : items_(items), limit_(limit / page), taste_(taste), has_border_(items.size()) {}
 
-  // `settles`: by item, whether it wants to come back to where it was.
-  Layout run(const Taste& taste, const std::vector<bool>& settles, unsigned seed) {
-    taste_ = taste;
-    settles_ = &settles;
-    random_.seed(seed);
-    for (const Tenant& tenant : order_) place(tenant);
+  Layout run() {
+    for (const Tenant& tenant : in_order()) place(tenant);
     std::vector<Tenancies> all;
     for (Group& group : groups_) all.push_back({group.pages, std::move(group.tenants)});
     return frames_from(items_, all, wait_us_);
@@ -54,6 +48,16 @@ class InTime {
     double wait_us;
   };
   const LayoutSpan& span(const Tenant& tenant) const { return items_[tenant.item].held[tenant.span]; }
+  std::vector<Tenant> in_order() const {
+    std::vector<Tenant> order;
+    for (std::uint32_t i = 0; i < items_.size(); ++i)
+      for (std::uint32_t s = 0; s < items_[i].held.size(); ++s) order.push_back({i, s});
+    std::stable_sort(order.begin(), order.end(), [&](const Tenant& a, const Tenant& b) {
+      const LayoutSpan &x = span(a), &y = span(b);
+      return x.from != y.from ? x.from < y.from : x.to > y.to;
+    });
+    return order;
+  }
 
   void place(const Tenant& tenant) {
     const LayoutSpan& mine = span(tenant);
@@ -107,7 +111,6 @@ class InTime {
     if (returns) cost += own;
     const double whole = static_cast<double>(items_[tenant.item].bytes) / page;
     cost -= std::min(1.0, static_cast<double>(group.pages) / whole);
-    if (taste_.noise > 0) cost += std::uniform_real_distribution<double>(0, taste_.noise)(random_);
     return Offer{cost, index, wait_us};
   }
   // What comes back waits for its own copy wherever it lies.
@@ -161,8 +164,7 @@ class InTime {
     }
     const std::uint32_t next = next_of(tenant);
     if (!known && next < items_[tenant.item].held.size())
-      group.returns.push_back(
-          {{tenant.item, next}, mine.crosses, !(*settles_)[tenant.item] && !mine.crosses});
+      group.returns.push_back({{tenant.item, next}, mine.crosses});
     return group.pages;
   }
   std::uint64_t add(const Tenant& tenant, std::uint64_t pages) {
@@ -189,7 +191,7 @@ class InTime {
       for (auto it = group.returns.begin(); it != group.returns.end();) {
         if (it->next.item == tenant.item && it->next.span == tenant.span) {
           it->next.span = it->crosses ? next_of(tenant) : tenant.span + 1;
-          if (!it->crosses) it->given_up = !(*settles_)[tenant.item];
+          it->given_up &= it->crosses;
           if (it->next.span >= count) {
             it = group.returns.erase(it);
             continue;
@@ -200,24 +202,19 @@ class InTime {
   }
 
   const std::vector<LayoutItem>& items_;
-  const std::vector<Tenant>& order_;
   const std::uint64_t limit_;  // pages
-  Taste taste_;
-  const std::vector<bool>* settles_ = nullptr;
-  std::mt19937 random_;
+  const Taste taste_;
   std::vector<Group> groups_;
-  std::vector<Offer> offers_;  // reused storage
-  std::map<std::uint32_t, bool> has_border_;
-  std::uint64_t total_ = 0;  // pages
+  std::vector<Offer> offers_;     // reused storage
+  std::vector<bool> has_border_;  // by item
+  std::uint64_t total_ = 0;       // pages
   double wait_us_ = 0;
 };
 
 }  // namespace
 
-Layout lay_out_by_time(const std::vector<LayoutItem>& items, const std::vector<Tenant>& order,
-                       std::uint64_t limit, const Taste& taste, const std::vector<bool>& settles,
-                       unsigned seed) {
-  return InTime(items, order, limit).run(taste, settles, seed);
+Layout lay_out_by_time(const std::vector<LayoutItem>& items, std::uint64_t limit, const Taste& taste) {
+  return InTime(items, limit, taste).run();
 }
 
 }  // namespace pooch::runtime
