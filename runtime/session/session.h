@@ -47,7 +47,7 @@ class Session {
   Result<Freed> free(Address address, std::optional<StreamHandle> stream);
   // Brackets an allocation the real driver serves, so that it counts against the cap: call before it, with
   // room made where needed (error out_of_memory where none can be), and `passed_through` with its address
-  // after it, or `pass_through_failed`.
+  // after it, or `refund`.
   Status admit_pass_through(std::uint64_t bytes);
   // `by_program`: the program or its framework asked for it, so it counts as need.
   void passed_through(Address address, std::uint64_t bytes, bool by_program, void* origin = nullptr);
@@ -56,7 +56,7 @@ class Session {
   // An allocation within such memory.
   void placed(Address address, std::uint64_t bytes, bool by_program, void* origin);
   // Takes a charge back: the driver refused, or memory without an address was given back.
-  void pass_through_failed(std::uint64_t bytes);
+  void refund(std::uint64_t bytes);
   // The driver itself refused `bytes`, or what it needs for a call (0), for want of memory: takes memory of
   // pooch's off the device, evicting where it must, so that asking once more may help. False: nothing is left
   // to give. Also from within `launch` of a submit, whose operands stay.
