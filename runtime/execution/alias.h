@@ -10,12 +10,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <span>
 #include <vector>
 
 #include "runtime/execution/layout.h"
 #include "runtime/execution/script.h"
+#include "runtime/execution/stays.h"
 #include "runtime/memory/handle_pool.h"
 #include "runtime/memory/held.h"
 #include "runtime/memory/residency.h"
@@ -23,14 +24,6 @@
 #include "runtime/placement/departures.h"
 
 namespace pooch::runtime {
-
-// A planned phase and where its buffers lie.
-struct AliasPhase {
-  const Script* script = nullptr;
-  const KnownPhase* known = nullptr;
-  std::vector<std::vector<Range*>> ranges;  // by buffer: one, or two in turn; none: it is not aliased
-  std::vector<Range*> slots;                // by slot of the script; nullptr: a small one
-};
 
 class AliasMode {
  public:
@@ -50,9 +43,9 @@ class AliasMode {
   // The device must be idle. May release `held`, for copies to end. Error: out_of_memory, the layout does not
   // fit or takes too long, or the host has no room to save live content; device. After an error mappings are
   // private as before.
-  Status build(std::vector<AliasPhase> phases, Held& held);
+  Status build(std::vector<PlacedPhase> phases, Held& held);
   // Whether build() would find a layout now; maps nothing. Not while built().
-  Status try_out(std::vector<AliasPhase> phases);
+  Status try_out(std::vector<PlacedPhase> phases);
   // Private mappings again. The device must be idle.
   Status dismantle();
 
@@ -71,42 +64,24 @@ class AliasMode {
   std::uint64_t moves() const { return moves_; }  // frames that were mapped anew for a chunk
 
  private:
-  // A chunk with its stays, by phase, and the frames that it has in them.
-  struct Stay {
-    LayoutSpan span;
-    std::uint32_t spot = 0;
-  };
-  struct Place {
-    Range* range = nullptr;
-    std::size_t first = 0, count = 1;  // of the range's chunks, which become one when the layout is taken
-    std::uint64_t bytes = 0;
-    Chunk* chunk = nullptr;
-    std::vector<std::vector<Stay>> in;
+  // The frames that a place has in its stays.
+  struct Mapping {
     std::vector<std::vector<Frame*>> spots;  // distinct ones
     std::size_t common = 0;                  // first frames, which all spots have
     std::uint32_t spot = 0;                  // that the chunk is mapped to
-    const Stay* at(std::size_t phase, std::int32_t step) const;
-    bool goes_with(const Place& other) const;  // has the same stays, except for free_us
-    void join(const Place& next);              // the neighbour behind it, that goes with it
   };
   void collect();
-  LayoutSpan span_of(std::size_t phase, std::int32_t from, std::int32_t to, bool crosses) const;
-  void hold(Range& range, std::size_t chunk, std::size_t phase, LayoutSpan span);
-  static void join_stays(Place& place);
-  void join_neighbours();
+  void index_places();
   Status merge_chunks();
-  void hold_buffer(std::size_t phase, std::uint32_t buffer, Range& range);
-  double duration_us() const;
   bool takes_too_long(const Layout& layout) const;
   std::uint64_t beside() const;
-  std::vector<LayoutItem> items() const;
-  Result<const Layout*> find(std::vector<AliasPhase> phases);
+  Result<const Layout*> find(std::vector<PlacedPhase> phases);
   const Layout& search(std::vector<LayoutItem> all, std::uint64_t room);
   Status save_and_unmap(Held& held);
   Status take_frames(const Layout& layout);
   Status map_all(const Layout& layout);
   Result<Admission> give_frames(Chunk& chunk, std::size_t phase, std::int32_t step);
-  Result<Admission> move(Place& place, std::uint32_t spot);
+  Result<Admission> move(std::size_t place, std::uint32_t spot);
   static bool begin_tenancy(Chunk& chunk);
   std::size_t index_of(const Script* script) const;
 
@@ -115,8 +90,9 @@ class AliasMode {
   HandlePool& pool_;
   Residency& residency_;
   Departures& departures_;
-  std::vector<AliasPhase> phases_;
+  std::vector<PlacedPhase> phases_;
   std::vector<Place> places_;
+  std::vector<Mapping> mappings_;              // by place
   std::map<const Chunk*, std::size_t> index_;  // into places_
   std::vector<Frame> frames_;
   Marks busy_;

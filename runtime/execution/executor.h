@@ -177,9 +177,9 @@ class Executor {
   Status idle(Held& held);
   Status settle_mappings(const Script* wanted, Held& held);
   Status build_alias(Held& held);
-  Result<std::vector<AliasPhase>> open_phases();
+  Result<std::vector<PlacedPhase>> open_phases();
   void do_without_layout(const Error& why, Shortfall shortfall);
-  AliasPhase alias_phase(const Adopted& adopted);
+  PlacedPhase placed_phase(const Adopted& adopted);
   Status admit(std::int32_t step, std::span<const tracker::Operand> operands, Held& held);
   Status fetch_aliased(const Iteration::Pending& next, Held& held);
   template <class Ask>

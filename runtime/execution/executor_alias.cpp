@@ -79,12 +79,12 @@ void Executor::do_without_layout(const Error& why, Shortfall shortfall) {
 }
 
 // Phases that a layout is wanted for, with their slots open.
-Result<std::vector<AliasPhase>> Executor::open_phases() {
-  std::vector<AliasPhase> phases;
+Result<std::vector<PlacedPhase>> Executor::open_phases() {
+  std::vector<PlacedPhase> phases;
   for (auto& [phase, adopted] : book_.scripts) {
     if (!adopted.alias || parts_.tracker.iterations().phase(phase).given_up) continue;
     if (const auto opened = open_slots(adopted); !opened) return opened.error();
-    phases.push_back(alias_phase(adopted));
+    phases.push_back(placed_phase(adopted));
   }
   return phases;
 }
@@ -133,9 +133,9 @@ Status Executor::close_slots() {
   return Done{};
 }
 
-AliasPhase Executor::alias_phase(const Adopted& adopted) {
+PlacedPhase Executor::placed_phase(const Adopted& adopted) {
   const KnownPhase& known = adopted.known;
-  AliasPhase made{adopted.script.get(), &known, {}, adopted.slots};
+  PlacedPhase made{adopted.script.get(), &known, {}, adopted.slots};
   const auto range_at = [&](Address base, std::size_t b) -> Range* {
     Range* const range = parts_.residency.find(base);
     return range != nullptr && range->bytes >= known.profile.buffers[b].bytes ? range : nullptr;

@@ -42,6 +42,9 @@ struct Layout {
   }
 };
 
+// The most bytes on the device at one time: no layout needs less.
+std::uint64_t most_at_once(const std::vector<LayoutItem>& items);
+
 // Uses more memory than the minimum only within `limit` bytes. `move_us`: what mapping a frame costs. Equal
 // arguments give equal layouts.
 Layout lay_out(const std::vector<LayoutItem>& items, std::uint64_t limit, double move_us);
