@@ -63,7 +63,7 @@ class Improver {
 
  private:
   // Counted in stays that are looked at, never in time.
-  static constexpr std::size_t most_work = 50'000'000;
+  static constexpr std::size_t most_work = 30'000'000;
   static constexpr std::size_t most_in_vain = 1000;  // changes, since one that helped
   // In moves. Whoever moves later moves more frames where these are small.
   static constexpr double frame_cost = 0.3, beyond_cost = 100;
