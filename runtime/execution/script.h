@@ -167,6 +167,7 @@ class Script {
 
  private:
   friend class ScriptCompiler;
+  friend class ScriptLives;
   struct Actions {
     std::vector<ScriptAction> list;
     std::vector<std::uint32_t> starts;  // by position, and one more
