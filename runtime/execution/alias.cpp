@@ -1,31 +1,13 @@
 #include "runtime/execution/alias.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "core/bytes.h"
 #include "core/log.h"
 #include "runtime/memory/host_wait.h"
 #include "runtime/memory/memory_limits.h"
 
 namespace pooch::runtime {
-namespace {
-
-// What the host needs to map a frame anew: an H200 takes 50 us for unmap, map and access on an idle device,
-// and 1 ms beside copies to the host (docs/decisions/0079), which are under way most of the time.
-constexpr double move_us = 1000;
-// Of an iteration. A plan for a little less memory costs less than the device waiting longer, or the host
-// mapping longer. The first layouts must do with less than those after them; what comes then is taken as it
-// is.
-struct Patience {
-  double waits, mapping;
-};
-constexpr Patience at_first{0.003, 0.25}, later{0.05, 0.5};
-constexpr int first_layouts = 3;  // of those that are given up for that
-
-}  // namespace
 
 bool AliasMode::serves(const Script& script) const {
   return built() && index_of(&script) < phases_.size();
@@ -65,13 +47,6 @@ Status AliasMode::merge_chunks() {
   return Done{};
 }
 
-bool AliasMode::takes_too_long(const Layout& layout) const {
-  if (wasteful_ == all_layouts) return false;
-  const Patience most = wasteful_ < first_layouts ? at_first : later;
-  return layout.wait_us > most.waits * duration_us(phases_) ||
-         static_cast<double>(layout.moves) * move_us > most.mapping * duration_us(phases_);
-}
-
 // Bytes that are mapped privately, at most at once.
 std::uint64_t AliasMode::beside() const {
   std::vector<std::uint64_t> alive;
@@ -86,39 +61,12 @@ std::uint64_t AliasMode::beside() const {
   return most;
 }
 
-// The program waits for this, so the same is not looked for twice.
-const Layout& AliasMode::search(std::vector<LayoutItem> all, std::uint64_t room) {
-  Search& latest = latest_search_;
-  if (latest.items == all && latest.room == room) return latest.found;
-  latest = {std::move(all), room, {}};
-  const std::uint64_t at_once = most_at_once(latest.items);
-  // Nor what no layout can do with.
-  if (at_once > room) {
-    latest.found.frames = {at_once};
-    return latest.found;
-  }
-  latest.found = lay_out(latest.items, room, move_us);
-  log::info("layout: {} ({} at once) of {} in {} frames, expected waits {:.1f} ms, {} mapped in an iteration",
-            format_bytes(latest.found.bytes()), format_bytes(at_once), format_bytes(room),
-            latest.found.frames.size(), latest.found.wait_us / 1e3, latest.found.moves);
-  return latest.found;
-}
-
 Result<const Layout*> AliasMode::find(std::vector<PlacedPhase> phases) {
   phases_ = std::move(phases);
   collect();
   const std::uint64_t others = page + beside();
   const std::uint64_t room = pool_.least_limit() > others ? pool_.least_limit() - others : 0;
-  const Layout& layout = search(items_of(places_, phases_), room);
-  shortfall_ = layout.bytes() > room ? layout.bytes() - room : 0;
-  took_too_long_ = shortfall_ == 0 && takes_too_long(layout);
-  if (shortfall_ > 0)
-    return Error{ErrorCode::out_of_memory,
-                 fmt::format("the layout needs {} more memory", format_bytes(shortfall_))};
-  if (!took_too_long_) return &layout;
-  ++wasteful_;
-  shortfall_ = room / 64;
-  return Error{ErrorCode::out_of_memory, "the layout takes too long"};
+  return finder_.find(items_of(places_, phases_), room, duration_us(phases_));
 }
 
 Status AliasMode::try_out(std::vector<PlacedPhase> phases) {

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/execution/layout.h"
+#include "runtime/execution/layout_finder.h"
 #include "runtime/execution/script.h"
 #include "runtime/execution/stays.h"
 #include "runtime/memory/handle_pool.h"
@@ -32,11 +32,9 @@ class AliasMode {
       : device_(device), order_(order), pool_(pool), residency_(residency), departures_(departures) {}
 
   bool built() const { return !frames_.empty(); }
-  // Of the last build or trial: bytes that a plan should use less; whether a layout fitted but took too long.
-  std::uint64_t shortfall() const { return shortfall_; }
-  bool took_too_long() const { return took_too_long_; }
-  // From now on layouts that fit are accepted, whatever they cost.
-  void take_any() { wasteful_ = all_layouts; }
+  // Of builds and trials.
+  LayoutFinder& finder() { return finder_; }
+  const LayoutFinder& finder() const { return finder_; }
   std::size_t chunks() const { return places_.size(); }
   std::size_t frames() const { return frames_.size(); }
   bool serves(const Script& script) const;
@@ -73,10 +71,8 @@ class AliasMode {
   void collect();
   void index_places();
   Status merge_chunks();
-  bool takes_too_long(const Layout& layout) const;
   std::uint64_t beside() const;
   Result<const Layout*> find(std::vector<PlacedPhase> phases);
-  const Layout& search(std::vector<LayoutItem> all, std::uint64_t room);
   Status save_and_unmap(Held& held);
   Status take_frames(const Layout& layout);
   Status map_all(const Layout& layout);
@@ -97,17 +93,8 @@ class AliasMode {
   std::vector<Frame> frames_;
   Marks busy_;
   std::size_t latest_ = 0;  // phase that was followed last
-  // The latest search and what it found: a trial and the build behind it ask for the same.
-  struct Search {
-    std::vector<LayoutItem> items;
-    std::uint64_t room = 0;
-    Layout found;
-  };
-  Search latest_search_;
-  std::uint64_t shortfall_ = 0, moves_ = 0;
-  static constexpr int all_layouts = 6;  // given up for their cost, at most
-  int wasteful_ = 0;                     // so far
-  bool took_too_long_ = false;
+  LayoutFinder finder_;
+  std::uint64_t moves_ = 0;
 };
 
 }  // namespace pooch::runtime

@@ -98,7 +98,7 @@ class Executor {
   // says so before an iteration is spent.
   Status try_layout();
   // From now on layouts that fit are accepted, however long they take.
-  void take_any_layout() { alias_.take_any(); }
+  void take_any_layout() { alias_.finder().take_any(); }
 
   // Milliseconds of an iteration under the phase's plan, if Demand was asked for memory in several of them in
   // a row. Once per plan; else empty.

@@ -69,7 +69,8 @@ Status Executor::build_alias(Held& held) {
     log::info("alias mode: {} chunks in {} pieces of memory", alias_.chunks(), alias_.frames());
     return Done{};
   }
-  do_without_layout(built.error(), {opened ? alias_.shortfall() : 0, alias_.took_too_long()});
+  do_without_layout(built.error(),
+                    {opened ? alias_.finder().shortfall() : 0, alias_.finder().took_too_long()});
   return parts_.residency.doubt() ? built : Status(Done{});
 }
 
@@ -94,7 +95,8 @@ Status Executor::try_layout() {
   auto phases = open_phases();
   if (!phases || phases->empty()) return close_slots();
   const auto found = alias_.try_out(std::move(*phases));
-  if (!found) do_without_layout(found.error(), {alias_.shortfall(), alias_.took_too_long()});
+  if (!found)
+    do_without_layout(found.error(), {alias_.finder().shortfall(), alias_.finder().took_too_long()});
   return close_slots();
 }
 
