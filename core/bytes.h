@@ -13,7 +13,7 @@ namespace pooch {
 // case. With `whole` > 0 also "80%" of it. Errors: invalid_argument, the text and what is accepted.
 Result<std::uint64_t> parse_bytes(std::string_view text, std::uint64_t whole = 0);
 
-// "1.50 GiB": three significant places, binary units.
+// "1.50 GiB", "3.00 MiB", "12 B": binary units, mostly three digits.
 std::string format_bytes(std::uint64_t bytes);
 
 }  // namespace pooch

@@ -1,8 +1,8 @@
-// The folder of what later runs may use: plans, and what was found out about this machine.
+// The folder with what later runs reuse: plans, and what was found out about this machine.
 //
-// What others may write is not trusted, because it decides what becomes of the program's data: the folder and
-// every entry must belong to the user or to root, and neither their group nor anybody else may write there.
-// No sticky bit makes up for that.
+// Files that other users can write are not trusted, because plans control the program's data: the folder and
+// every entry must belong to the user or to root, and neither group nor others may write there. A sticky bit
+// does not change that.
 #pragma once
 
 #include <string>
@@ -14,15 +14,16 @@ namespace pooch {
 
 class CacheFolder {
  public:
-  // It is made (0700) when the first entry is stored; empty: nothing is ever found or kept.
+  // It is created (0700) when the first entry is stored. An empty path: nothing is ever found or kept.
   explicit CacheFolder(std::string path) : path_(std::move(path)) {}
   const std::string& path() const { return path_; }
 
-  // Error: invalid_argument, the folder is there and not to be trusted; the message names it.
+  // Error: invalid_argument, the folder exists and is not trusted; the message names it.
   Status trusted() const;
-  // Error: invalid_argument, the reason alone; vendor_status is ENOENT or ENOTDIR where there is no entry.
+  // Error: invalid_argument, the message is the reason alone; vendor_status is ENOENT or ENOTDIR if there is
+  // no entry.
   Result<std::string> read(const std::string& name) const;
-  // Replaces what is there. Error: invalid_argument, the message names the file or folder.
+  // Replaces an existing entry. Error: invalid_argument, the message names the file or folder.
   Status store(const std::string& name, std::string_view text) const;
 
  private:

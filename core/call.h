@@ -1,4 +1,4 @@
-// What interpose/ hands over: one call of the program that touches device memory.
+// One call of the program that touches device memory, as interpose/ hands it over.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Access {
   Address address;
   std::uint64_t bytes;
   Effect effect;
-  Shape shape{};  // of what the operand's descriptor describes
+  Shape shape{};  // of the tensor that the operand's descriptor describes
 };
 
 // Which of the algorithms in interpose/trials.h a convolution runs with.
@@ -36,20 +36,20 @@ struct Call {
   OpKind kind;
   StreamHandle stream;
   std::span<const Access> accesses;
-  bool blocks = false;       // the host waits for the device inside the call (a synchronous copy)
-  bool trial = false;        // tries algorithms out: executed, but no step of the program's own work
-  std::uint64_t traits = 0;  // hash of what the call says beside its operands: descriptors, modes, scalars
-  std::string_view mode{};   // "relu", "max", "add": what the kind leaves open; static storage
-  const Window* window = nullptr;  // both valid during the call
+  bool blocks = false;             // the host waits for the device inside the call (a synchronous copy)
+  bool trial = false;              // tries an algorithm: it runs, but is not one of the program's steps
+  std::uint64_t traits = 0;        // hash of the call's other arguments: descriptors, modes, scalars
+  std::string_view mode{};         // "relu", "max", "add": the variant of the kind; static storage
+  const Window* window = nullptr;  // this and filter: valid during the call
   const Shape* filter = nullptr;
-  // Keeps a deep copy of the call; to be asked during the call only. Null: it cannot be made again.
+  // Makes a deep copy of the call; ask only during the call. Null: it cannot be replayed.
   const FunctionRef<std::unique_ptr<Replay>()>* keep = nullptr;
   bool unforeseen = false;  // may touch memory that no operand names
-  bool own = false;         // pooch's, of which the program knows nothing: who makes it says what failed
-  std::uint32_t site = 0;   // where in the program: an id of interpose/callsites.h; 0: not known
+  bool own = false;         // made by pooch, not the program; its caller reports a lack of memory
+  std::uint32_t site = 0;   // the call's place in the program: an id of interpose/callsites.h; 0: not known
   TriedAlgorithm tried{};   // of a convolution whose algorithms the program has tried
-  Clip clip = Clip::none;   // it does that and nothing else
-  // By what other means its result can be made again; to be asked during the call only. Null: by none.
+  Clip clip = Clip::none;   // if not none: all that it does
+  // Returns the substitute for its result; ask only during the call. Null: none.
   const FunctionRef<std::optional<Substitute>()>* substitute = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// The POOCH_* environment variables, understood once at the program's first cuInit.
+// The POOCH_* environment variables, parsed once at the program's first cuInit.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ namespace pooch {
 
 enum class Policy : std::uint8_t {
   keep,    // nothing ever leaves the device
-  demand,  // evict at need, without a plan
-  // Planned ones, as policy/ knows them:
+  demand,  // evicts at need, without any plan
+  // Planned ones: all_policies() in policy/planner.cpp, except keep. policy_names in config.cpp has the order
+  // of this list.
   swap_all_unscheduled,
   swap_all,
   swap_opt,
@@ -29,26 +30,26 @@ enum class Policy : std::uint8_t {
   lms_sync,
   hybrid,
 };
-// Whether a plan is made once the network is known.
+// Whether plans are made, once the network is known.
 constexpr bool is_planned(Policy policy) {
   return policy > Policy::demand;
 }
-// When content that was made again by a replay is compared with a copy of what it was.
+// When recomputed content is compared, by digest, with the dropped original.
 enum class Verify : std::uint8_t { off, sample, all };
-// Who measures op times: CUPTI where it can be had and events elsewhere, one of them, or nobody.
+// What measures op times: CUPTI if available, else events; only one of them; nothing.
 enum class Timer : std::uint8_t { automatic, cupti, events, none };
-// Is evicted memory mapped to its copy on the host: where the program needs it, always, never.
+// Whether evicted memory is mapped to its copy on the host: if the program needs it, always, never.
 enum class LandingUse : std::uint8_t { automatic, on, off };
-// automatic: alias where remapping is behind its prediction.
+// automatic: alias; remap if alias is impossible.
 enum class BackingUse : std::uint8_t { automatic, remap, alias };
-// What programs are told of memory: what a device of the cap's size would say, or all that is granted.
+// How much memory programs are told of: what a device of the cap's size has, or all that is granted.
 enum class MemoryStory : std::uint8_t { device, all };
 enum class LogLevel : std::uint8_t { error, warn, info, debug };
 
 std::string_view name(Policy policy);
 Result<Policy> parse_policy(std::string_view text);  // error: the accepted names
 
-// A size that may be a share of something known only later ("80%").
+// A size, or a percentage of a whole that is known later ("80%").
 struct SizeSetting {
   std::string text;
   // Bytes, given the whole that a percentage refers to.
@@ -59,7 +60,7 @@ struct Config {
   std::optional<SizeSetting> memory_cap;   // POOCH_MEMORY_CAP
   std::optional<SizeSetting> host_memory;  // POOCH_HOST_MEMORY
   Policy policy = Policy::hybrid;          // POOCH_POLICY
-  bool policy_chosen = false;              // ... was set: plans are made even where memory is never short
+  bool policy_chosen = false;              // it was set: plans are made even if memory is never short
   Timer timer = Timer::automatic;          // POOCH_TIMER
   bool call_sites = false;                 // POOCH_CALLSITES
   std::string plan_file;                   // POOCH_PLAN, empty: plans are made or found in the cache
@@ -73,14 +74,14 @@ struct Config {
   LandingUse landing = LandingUse::automatic;  // POOCH_LANDING
   std::string trace_file;                      // POOCH_TRACE, empty: no timeline is written
   std::string report_folder;                   // POOCH_REPORT, empty: no profile
-  std::string summary_folder;                  // POOCH_SUMMARY, empty: no summary but in a report
-  std::string record_file;                     // POOCH_RECORD, empty: the call stream is not kept
+  std::string summary_folder;                  // POOCH_SUMMARY, empty: no summary except in a report
+  std::string record_file;                     // POOCH_RECORD, empty: the call stream is not recorded
   LogLevel log_level = LogLevel::warn;         // POOCH_LOG
   std::string log_file;                        // POOCH_LOG_FILE, empty: stderr
-  // Calls are watched from the first on. Else, because nothing above asks for them, from when memory is about
-  // to be short.
+  // Calls are watched from the first one. False: nothing above needs that, so they are watched only once
+  // memory is nearly short.
   bool watch_from_start = true;
-  bool children = true;                 // POOCH_CHILDREN: in programs that a CUDA program starts, too
+  bool children = true;                 // POOCH_CHILDREN: also in programs that a CUDA program starts
   std::optional<LocalRank> local_rank;  // among the processes that share this node's host memory
   MemoryStory memory_info = MemoryStory::device;  // POOCH_MEMORY_INFO
 };

@@ -1,11 +1,11 @@
-// The port to a GPU: what runtime/ asks of the driver and nothing more. `RealDevice` (interpose/) forwards to
-// libcuda; tests put decorators in front of it that lose a wait, free too early or run out of memory.
+// The interface to a GPU: what runtime/ needs of the driver and nothing more. `RealDevice` (interpose/)
+// forwards to libcuda; tests wrap it in decorators that lose a wait, free too early or run out of memory.
 //
 // Every method may be called from any thread that has the program's context current. Sizes are bytes. Nothing
 // here waits for the device except `synchronize*`. Errors are ErrorCode::device with the CUresult, or
-// ErrorCode::out_of_memory where the driver said so of a call that takes memory: reserve, create, map,
-// set_access, host_allocate and create_host. What else is out of memory is the driver's own trouble, which no
-// eviction cures.
+// ErrorCode::out_of_memory if the driver returned that from a call that takes memory: reserve, create, map,
+// set_access, host_allocate and create_host. Other out-of-memory errors are ErrorCode::device: they come from
+// the driver itself; eviction does not help.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +21,16 @@ namespace pooch {
 struct DeviceInfo {
   std::string name;
   std::uint64_t total_bytes;  // device memory, as the driver reports it
-  std::uint64_t granularity;  // unit of physical handles: a divisor of 2 MiB, as a rule 2 MiB itself
+  std::uint64_t granularity;  // unit of physical handles: a divisor of 2 MiB, usually 2 MiB itself
   int numa_node;              // the GPU's host NUMA node, -1 where unknown
-  bool host_handles = false;  // it says that it has create_host
-  // For another process to try that: the device on the PCI bus ("0000:3b:00.0"; empty: its word is enough),
-  // and the file of its driver.
+  bool host_handles = false;  // the device reports that it has create_host
+  // For the process that tests this: the PCI bus id ("0000:3b:00.0"; empty: no test is needed), and the
+  // driver's file.
   std::string bus_id = {}, driver = {};
 };
 
-// Page-locked host memory that is a handle as well: `memory` for the program and for copies, `handle` to be
-// mapped at device addresses.
+// Page-locked host memory that also has a handle: `memory` for the program and for copies, `handle` for
+// mapping at device addresses.
 struct HostHandle {
   PhysicalHandle handle;
   std::byte* memory;
@@ -41,10 +41,10 @@ class Device {
   virtual ~Device() = default;
 
   virtual Result<DeviceInfo> info() = 0;
-  // Device memory that is free now, whoever uses the rest.
+  // Device memory that is free now, counting all processes.
   virtual Result<std::uint64_t> free_bytes() = 0;
 
-  // Virtual addresses: reserved, without memory behind them.
+  // Virtual addresses: reserved, with no memory mapped.
   virtual Result<Address> reserve(std::uint64_t bytes) = 0;
   virtual Status release(Address base, std::uint64_t bytes) = 0;
 
@@ -58,13 +58,12 @@ class Device {
   // Page-locked host memory, usable by copies in any stream.
   virtual Result<std::byte*> host_allocate(std::uint64_t bytes) = 0;
   virtual Status host_free(std::byte* memory) = 0;
-  // The same as a handle for `map`, `set_access` and `unmap`: what the device reads and writes there crosses
-  // the link. `bytes`: as for create(). Error not_supported where info().host_handles is false.
+  // The same, with a handle for `map`, `set_access` and `unmap`: device accesses to it cross the link.
+  // `bytes`: as for create(). Error not_supported where info().host_handles is false.
   virtual Result<HostHandle> create_host(std::uint64_t bytes) = 0;
-  virtual Status destroy_host(const HostHandle& made, std::uint64_t bytes) = 0;  // mapped nowhere else
+  virtual Status destroy_host(const HostHandle& made, std::uint64_t bytes) = 0;  // mapped only at made.memory
 
-  // Streams (non-blocking towards the legacy stream) and events (without timing, but for
-  // create_timing_event).
+  // Streams (non-blocking towards the legacy stream) and events (without timing, except create_timing_event).
   virtual Result<StreamHandle> create_stream() = 0;
   virtual Status destroy_stream(StreamHandle stream) = 0;
   virtual Result<EventHandle> create_event() = 0;
@@ -84,15 +83,15 @@ class Device {
   virtual Status copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) = 0;
   virtual Status copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) = 0;
 
-  // Asynchronous: the Digest (core/digest.h) of device memory, its two words to `result`, which is 8-byte
-  // aligned device memory. Error not_supported: the device cannot run what computes it.
+  // Asynchronous: writes the Digest (core/digest.h) of device memory as two words to `result`, 8-byte aligned
+  // device memory. Error not_supported: the device cannot run the digest kernel.
   virtual Status digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) = 0;
 
-  // Asynchronous: y of a batch norm from statistics that are there, in one pass (core/substitute.h). Error:
+  // Asynchronous: computes y of a batch norm in one pass from existing statistics (core/substitute.h). Error:
   // not_supported, as above.
   virtual Status normalise(const NormaliseCall& call, StreamHandle stream) = 0;
-  // Asynchronous: y is compared with what each formula makes of the same. Where that differs, `differs`, in
-  // page-locked memory, has 1 in the formula's place afterwards; it had 0. Error: not_supported.
+  // Asynchronous: compares y with the result of each formula. Where they differ, sets the formula's element
+  // of `differs` (page-locked, 0 before) to 1. Error: not_supported.
   virtual Status compare(const NormaliseCall& call, std::uint32_t (*differs)[formulas],
                          StreamHandle stream) = 0;
 };

@@ -1,8 +1,8 @@
-// The digest of memory that proves replays: what Device::digest computes on the device. Two sums over 8-byte
-// words, each mixed with its index first, so that words may be taken in any order. Bytes beyond the last
-// whole word count as a word filled up with zeros; only digests of equally many bytes are compared.
+// The digest that verifies replays, as Device::digest computes it on the device: two sums over 8-byte words.
+// Each word is mixed with its index first, so words may be taken in any order. A last partial word is padded
+// with zeros; only digests of equally many bytes are compared.
 //
-// The same in three places: here, interpose/digest.ptx, softgpu/kernels/memory_digest.cpp.
+// Implemented three times: here, interpose/digest.ptx, softgpu/kernels/memory_digest.cpp.
 #pragma once
 
 #include <algorithm>

@@ -6,9 +6,9 @@
 //                     |
 //                 overwrite        every byte gets a new value
 //                     |
-//                  scratch         ... and nobody looks at it afterwards
+//                  scratch         ... and nothing reads it afterwards
 //
-// Upwards is always safe: treating an operand as anything above its true effect costs copies, never bits.
+// Upwards is always safe: an effect above the true one costs copies, never correctness.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace pooch {
 
 enum class Effect : std::uint8_t { read, write, overwrite, read_write, scratch };
 
-// The old bytes must be there when the op starts.
+// The op needs the old bytes.
 constexpr bool needs_content(Effect e) {
   return e == Effect::read || e == Effect::write || e == Effect::read_write;
 }
@@ -25,7 +25,7 @@ constexpr bool needs_content(Effect e) {
 constexpr bool changes_content(Effect e) {
   return e != Effect::read;
 }
-// The bytes have a meaning afterwards.
+// The bytes are content afterwards.
 constexpr bool leaves_content(Effect e) {
   return e != Effect::scratch;
 }

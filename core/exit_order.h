@@ -1,6 +1,6 @@
-// What pooch has left to do when the process ends. Handlers of exit() run in the opposite order of their
-// registration, so ours runs before those of libraries that were there already, and after those of libraries
-// that came later.
+// What pooch still has to do when the process ends. exit() runs handlers in the reverse order of their
+// registration: ours runs before those of libraries loaded earlier, and after those of libraries loaded
+// later.
 #pragma once
 
 #include <atomic>
@@ -10,13 +10,13 @@ namespace pooch {
 
 inline std::atomic<void (*)()> exit_handler{nullptr};
 
-// `handler` does its work the first time that it is called.
+// `handler` may be called several times; only its first call does the work.
 inline void register_exit(void (*handler)()) {
   exit_handler = handler;
   (void)std::atexit(handler);
 }
 
-// A library is in use now that came later, and is needed to the end.
+// A library loaded later is now in use and needed until exit: registers again.
 inline void renew_exit() {
   if (auto* const handler = exit_handler.load()) (void)std::atexit(handler);
 }

@@ -1,6 +1,5 @@
-// What pooch writes, and what it reads as a whole. None of it harms the program that it happens in: no
-// signal, no wait for a pipe that nobody uses, no file that is half there, nothing written through a planted
-// link.
+// What pooch writes, and the files that it reads whole. None of it can harm the program: no signal, no wait
+// for a pipe without a reader, no half-written file, no write through a planted link.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +12,7 @@
 
 namespace pooch {
 
-// The reason alone; vendor_status is the errno.
+// The message is the reason alone; vendor_status is the errno.
 Error file_error(int reason);
 
 // Closed with its owner.
@@ -33,21 +32,22 @@ class OpenFile {
   int number_;  // -1: none
 };
 
-// All of it. 0, or the errno of what went wrong. The one place where pooch writes: a pipe whose reader went
-// away, or a file as large as it may be (ulimit -f), is an error here and no signal.
+// Writes all of `text`. Returns 0 or the errno. pooch writes files only through this: a pipe without a
+// reader, or a file at its size limit (ulimit -f), is an error here and raises no signal.
 int write_all(int file, std::string_view text);
 
 struct OutputOptions {
-  bool waits = false;     // for a pipe's reader; else one that nobody reads is an error
-  bool replaces = false;  // whatever is there, be it a link or a pipe
-  bool again = false;     // it is written again later: not_supported where it could not be replaced then
+  bool waits = false;     // for a pipe's reader; else a pipe without a reader is an error
+  bool replaces = false;  // whatever is there, also a link or a pipe
+  bool again = false;     // the file will be written again: not_supported if it cannot be replaced
   mode_t mode = 0666;     // of a new file, less the process's umask
 };
 
-// A whole file: a regular one is written as a draft beside it and replaced by renaming, so whoever looks sees
-// the old file or the new one. Anything else (pipe, terminal, device) is written to. Links are followed: what
-// they lead to is replaced, and they stay. /dev/stdout, /dev/stderr and /dev/fd/N are what this process has
-// open there. A draft that is not committed is removed; those of killed writers are, too, by the next one.
+// Writes a whole file. A regular file is written as a draft beside it, which then replaces it by renaming, so
+// readers see the old file or the new one. Anything else (pipe, terminal, device) is written in place. Links
+// are followed and stay; what they lead to is replaced. /dev/stdout, /dev/stderr and /dev/fd/N are this
+// process's open files. A draft that is not committed is removed; drafts of killed writers are removed by the
+// next writer.
 class OutputFile {
  public:
   // Errors are file_error()s.
@@ -60,9 +60,9 @@ class OutputFile {
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
 
-  // It is written to as it is, not replaced.
+  // The file is written in place, not replaced.
   bool direct() const { return draft_.empty(); }
-  // After an error nothing more is written, and commit() brings the error.
+  // After an error nothing more is written, and commit() returns the error.
   void append(std::string_view text);
   Status commit();
 
@@ -70,18 +70,18 @@ class OutputFile {
   OutputFile(std::string place, std::string draft, int file)
       : place_(std::move(place)), draft_(std::move(draft)), file_(file) {}
 
-  std::string place_, draft_;  // draft_: empty where it is written to directly
+  std::string place_, draft_;  // draft_: empty if written in place
   int file_;                   // -1: closed
   int reason_ = 0;             // errno of the first failure
 };
 
 Status write_whole(const std::string& path, std::string_view text, const OutputOptions& options = {});
 
-// For a stream that is worth something before its end: the file itself, emptied, for write_all(). A regular
-// one is locked: while another process writes such a stream there, this is an error.
+// For a stream that is useful before it is complete: opens the file itself, emptied, for write_all(). A
+// regular file is locked; it is an error if another process writes such a stream there.
 Result<int> open_stream(const std::string& path, const OutputOptions& options = {});
 
-// A regular file of at most 64 MiB. Error: invalid_argument, the reason alone.
+// A regular file of at most 64 MiB. Error: invalid_argument, the message is the reason alone.
 Result<std::string> read_whole(const std::string& path);
 // The same for a file that is open already, from its beginning on.
 Result<std::string> read_whole(int file);

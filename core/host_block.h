@@ -1,5 +1,5 @@
-// Host memory that is about to be copied to the device: rows of `width` bytes in layers, one behind the other
-// as far as who looks at it is concerned. Each row begins with a whole word.
+// Host memory about to be copied to the device: rows of `width` bytes in layers. Readers see the rows as
+// contiguous, each padded to whole words.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct HostBlock {
   const std::byte* first = nullptr;
   std::uint64_t width = 0, height = 1, depth = 1;
   std::uint64_t pitch = 0, slice = 0;  // from row to row, from layer to layer
-  std::uint64_t skipped = 0;           // bytes before the first whole word, where there is one row
+  std::uint64_t skipped = 0;           // bytes before the first whole word, if there is only one row
 
   HostBlock() = default;
   explicit HostBlock(std::span<const std::byte> memory) : first(memory.data()), width(memory.size()) {}
@@ -24,8 +24,8 @@ struct HostBlock {
   std::uint64_t bytes() const {
     return whole() ? width - std::min(width, skipped) : round_up(width, word) * height * depth;
   }
-  // [offset, offset + part.size()) of it, in `part` or where it lies; both are multiples of a word but at its
-  // end.
+  // Its bytes [offset, offset + part.size()), copied to `part` or in place. Both are multiples of a word,
+  // except at its end.
   std::span<const std::byte> at(std::uint64_t offset, std::span<std::byte> part) const {
     if (whole()) return {first + skipped + offset, part.size()};
     const std::uint64_t row_bytes = round_up(width, word);

@@ -1,4 +1,4 @@
-// The host's memory, as the system tells of it. Bytes.
+// The host's memory, as the system reports it, in bytes.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,16 @@
 
 namespace pooch {
 
-// Where it tells; tests have folders of their own.
+// Where the system reports it; tests have their own folders.
 struct HostMemoryFiles {
   std::string proc = "/proc", groups = "/sys/fs/cgroup";
 };
 
-// What this process may have: the least of physical memory and the cgroup limits that bind it.
+// What this process may use at most: the minimum of physical memory and the cgroup limits that bind it.
 std::uint64_t available_host_memory(const HostMemoryFiles& files = {});
 
-// What may be written to now without taking it from anybody: the least of what the system has and of what
-// each cgroup leaves. Cached files that nobody uses count as free. 0 where the system does not tell.
+// What can be written to now without taking it from others: the minimum of the system's available memory and
+// what each cgroup has left. Cached files that nobody uses count as free. 0: the system does not report it.
 std::uint64_t unused_host_memory(const HostMemoryFiles& files = {});
 
 }  // namespace pooch

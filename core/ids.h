@@ -1,4 +1,4 @@
-// Strong types for everything that is a number, so that an address is never taken for a size.
+// Strong types for numbers, so that an address is never taken for a size.
 #pragma once
 
 #include <compare>

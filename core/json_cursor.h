@@ -1,9 +1,9 @@
-// Reads JSON text into structs in one pass, without a document in between: a profile of 100,000 ops is 40 MB
-// of text, for which nlohmann-json's SAX parser alone takes longer than reading may take altogether.
+// Reads JSON text into structs in one pass, without an intermediate document: a profile of 100,000 ops is 40
+// MB of text, and nlohmann-json's SAX parser alone takes longer than reading may take in all.
 //
-// The first error stays and ends everything: every method then does nothing, so callers need not look after
-// each value. An error names the value by its JSON pointer ("/phases/0/ops/17/us"), shows it and says what is
-// accepted. Depth is what the caller's types make it; the text cannot exhaust the stack.
+// The first error is kept and ends the reading: every method then does nothing, so callers need not check
+// after each value. An error names the value by its JSON pointer ("/phases/0/ops/17/us"), shows it and says
+// what is accepted. The caller's types set the depth; the text cannot exhaust the stack.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ class JsonCursor {
   // Calls `element()` for each element; it must read exactly one value.
   template <class Element>
   void array(Element&& element);
-  // An object whose keys are data. Calls `member(key)` for each of them, as it stands in the text; it must
-  // read exactly one value, or reject the key.
+  // An object whose keys are data. Calls `member(key)` for each of them, with the key as the text has it; it
+  // must read exactly one value, or reject the key.
   template <class Member>
   void members(Member&& member);
   // A whole number from 0 to `most`.
@@ -58,7 +58,7 @@ class JsonCursor {
   // The same, valid until the next call.
   std::string_view word();
 
-  // Whether the next value is null. Reads it then.
+  // Whether the next value is null. If so, reads it.
   bool null();
   // Reads any value, of limited depth.
   void skip() { skip_value(0); }

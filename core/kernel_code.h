@@ -1,5 +1,5 @@
-// What a kernel touches, by its machine code: what `pooch effects` found out (docs/effects.md), as launches
-// need it.
+// The memory that a kernel touches, found in its machine code by `pooch effects` (docs/effects.md), in the
+// form that launches need.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace pooch {
 
 class JsonCursor;
 
-// A word of the parameters that the kernel uses as an address.
+// A parameter word that the kernel uses as an address.
 struct TouchedWord {
-  std::uint32_t offset;  // bytes among the parameters as the kernel has them, a multiple of 8
-  Effect effect;         // on what lies there
+  std::uint32_t offset;  // bytes from the start of the kernel's parameters, a multiple of 8
+  Effect effect;         // on the memory it points to
 };
 
 class KernelCode {
@@ -26,22 +26,21 @@ class KernelCode {
   // One kernel of `pooch effects --json`. Error: invalid_argument, the path of the value that is missing or
   // wrong.
   static Result<KernelCode> from_json(std::string_view text);
-  // The next value. Where it is no kernel the cursor has the error, and the result means nothing.
+  // Reads the next value. If it is no kernel, the cursor has the error and the result is invalid.
   static KernelCode read(JsonCursor& in);
 
-  // It touches what its parameters point to, its module's variables and the driver's memory, and nothing
-  // else.
+  // It touches only what its parameters point to, its module's variables and the driver's memory.
   bool foreseen() const { return foreseen_; }
-  // Why it is not foreseen, or which instruction says so; empty where it is.
+  // Why it is not foreseen, with the instruction if known; empty if it is.
   const std::string& why() const { return why_; }
-  // A launch leaves nothing behind but what it writes where its parameters point: it may be made again.
+  // A launch's only effects are its writes where its parameters point: it can be replayed.
   bool repeatable() const { return repeatable_; }
-  // Whether the word at `offset` of the parameters is ever read. What is not is left over from the caller's
-  // stack.
+  // Whether the kernel ever reads the parameter word at `offset`. A word that it does not read is left over
+  // from the caller's stack.
   bool reads(std::uint32_t offset) const;
 
-  // The words that one launch may use as addresses, in order, each once; their values may be no addresses at
-  // all. `bytes`: of all parameters. Meaningful where the kernel is foreseen.
+  // The words that one launch may use as addresses, in order, each once; a value need not be an address.
+  // `bytes`: of all parameters. Valid only if the kernel is foreseen.
   void touched(const LaunchGrid& grid, std::uint32_t bytes, WordIndex::Read read,
                std::vector<TouchedWord>& words) const;
 
@@ -52,7 +51,7 @@ class KernelCode {
     std::uint32_t offset = 0;
     Bits bits = 0;
   };
-  // Words that blocks pick: at `offset` plus what the index comes to.
+  // A word that blocks select: at `offset` plus the value of the index.
   struct Pick {
     std::int64_t offset;
     Bits bits;
@@ -73,9 +72,9 @@ class KernelCode {
   std::string why_;
   std::vector<Word> words_;
   std::vector<Table> tables_;
-  Bits any_ = 0;                          // what becomes of a word that may be any of those that are read
-  std::vector<std::uint32_t> constants_;  // bytes of the parameters that are read, in words of 4
-  std::int64_t indexed_from_ = -1;        // from here on an index picks some; -1: nowhere
+  Bits any_ = 0;                          // effects through an address that may be any word that is read
+  std::vector<std::uint32_t> constants_;  // parameter words of 4 bytes that are read: their offsets
+  std::int64_t indexed_from_ = -1;        // an index may read any parameter from here on; -1: none
   bool all_constants_ = true;
 };
 

@@ -14,16 +14,16 @@ namespace pooch::log {
 void configure(LogLevel level, const std::string& file);
 bool enabled(LogLevel level);
 void write(LogLevel level, std::string_view message);
-// As `write` shows it: on one line and not without end. What would move a terminal's cursor, or change how
-// text beside it reads, is escaped: messages hold names and settings that come from anywhere.
+// As `write` shows it: on one line and of limited length. What would move a terminal's cursor, or change how
+// text beside it reads, is escaped: messages hold names and settings from any source.
 std::string printable(std::string_view text);
 
 template <class... Args>
 void error(fmt::format_string<Args...> format, Args&&... args) {
   write(LogLevel::error, fmt::format(format, std::forward<Args>(args)...));
 }
-// Why a call of the program's fails. What makes one thread's call fail often does so to others': their lines
-// within a second of the first one's are at level info.
+// Why a call of the program fails. A failure in one thread often hits others too: their lines within a second
+// of the first one are at level info.
 void failure(std::string_view message);
 template <class... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {

@@ -1,6 +1,6 @@
-// What a call does, as far as pooch tells calls apart, and what follows from it.
+// What a call does, as finely as pooch distinguishes calls, and what follows from it.
 //
-// core/op_kind.cpp has the one table of it. The generator of wrappers reads the same table
+// The only table of it is in core/op_kind.cpp. The generator of wrappers reads the same table
 // (interpose/spec/language.py).
 #pragma once
 
@@ -35,39 +35,39 @@ enum class OpKind : std::uint8_t {
   copy_device,  // device to device
   set,
   bare_launch,
-  launch_forward,  // a bare launch whose name tells which half it belongs to
+  launch_forward,  // a bare launch whose name tells forward from backward
   launch_backward,
-  collective,      // between devices: never made again, since all of them would have to take part
-  kernel,          // a bare launch whose machine code says all that it touches
-  kernel_forward,  // ... and whose name tells which half it belongs to
+  collective,      // between devices: never replayed, since all of them would have to take part
+  kernel,          // a bare launch whose machine code shows all that it touches
+  kernel_forward,  // ... and whose name tells forward from backward
   kernel_backward,
 };
 constexpr OpKind last_op_kind = OpKind::kernel_backward;
 
-// Which half of a training iteration the kind alone tells.
+// The half of a training iteration, if the kind alone tells it.
 enum class Direction : std::uint8_t { either, forward, backward };
 
-// A set of what holds for a kind.
+// Properties of a kind, as bits.
 enum class OpTraits : std::uint8_t {
   none = 0,
-  replayed = 1,    // its effects are known well enough, and its result depends on nothing but its operands
-  apart = 2,       // its result does not lie where an input lies
+  replayed = 1,    // may be replayed: its effects are known, and its result depends only on its operands
+  apart = 2,       // its result is not in an input's memory
   parameters = 4,  // takes data and weights
-  launch = 8,      // of a kernel, of which nothing but its code tells what it computes
-  by_code = 16,    // ... and its code has been read
+  launch = 8,      // a kernel launch: only the code tells what it computes
+  by_code = 16,    // ... and that code has been read
 };
 constexpr OpTraits operator|(OpTraits a, OpTraits b) {
   return static_cast<OpTraits>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
 }
 
-// In the order in which a row is read.
+// Members in reading order.
 struct OpKindFacts {  // NOLINT(clang-analyzer-optin.performance.Padding)
   OpKind kind;
   std::string_view name;  // "conv_forward"
   Direction direction;
   OpTraits traits;
-  std::string_view layer;     // "convolution": what people call the layer that it is the forward pass of
-  std::uint32_t backward_of;  // the kinds whose backward pass it may be (part of): a bit by enumerator
+  std::string_view layer;     // "convolution": the usual name of the layer whose forward pass it is
+  std::uint32_t backward_of;  // the kinds whose backward pass it may be (part of): a bit per enumerator
 
   constexpr bool has(OpTraits trait) const {
     return (static_cast<std::uint8_t>(traits) & static_cast<std::uint8_t>(trait)) != 0;

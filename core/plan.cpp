@@ -47,15 +47,21 @@ OrderedJson write_algorithm(const PlanAlgorithm& algorithm) {
           {"workspace", algorithm.workspace}};
 }
 
-OrderedJson write_actions(const Plan::Actions& actions) {
-  OrderedJson json = OrderedJson::object();
-  for (const auto& [position, list] : actions) {
-    OrderedJson& out = json[std::to_string(position)] = OrderedJson::array();
-    for (const PlanAction& action : list)
-      out.push_back(fmt::format("{} {}", name(action.kind), action.subject) +
-                    (action.up_to > 0 ? fmt::format(" {}", action.up_to) : "") +
-                    (action.formula ? fmt::format(" {}", name(*action.formula)) : ""));
-  }
+std::string write_action(const PlanAction& action) {
+  std::string text = fmt::format("{} {}", name(action.kind), action.subject);
+  if (action.up_to > 0) text += fmt::format(" {}", action.up_to);
+  if (action.formula) text += fmt::format(" {}", name(*action.formula));
+  if (action.time) text += fmt::format(" at {:.1f} for {:.1f}", action.time->at_us, action.time->takes_us);
+  return text;
+}
+
+// By position: an op's start, and what comes before it.
+std::map<std::int32_t, OrderedJson> write_actions(const Plan::Actions& actions,
+                                                  const std::map<std::int32_t, double>& starts_us) {
+  std::map<std::int32_t, OrderedJson> json;
+  for (const auto& [position, us] : starts_us) json[position].push_back(fmt::format("start at {:.1f}", us));
+  for (const auto& [position, list] : actions)
+    for (const PlanAction& action : list) json[position].push_back(write_action(action));
   return json;
 }
 
@@ -96,16 +102,17 @@ std::string to_json(const Plan& plan) {
   for (std::size_t i = 0; i < plan.algorithms.size(); ++i)
     text += (i ? ",\n  " : ",\n \"algorithms\":[\n  ") + dump(write_algorithm(plan.algorithms[i]));
   if (!plan.algorithms.empty()) text += "]";
-  for (const auto& [key, actions] : {std::pair("before", &plan.before), std::pair("after", &plan.after)}) {
+  const auto write = [&](std::string_view key, const std::map<std::int32_t, OrderedJson>& by_position) {
     text += fmt::format(",\n \"{}\":{{", key);
-    const OrderedJson json = write_actions(*actions);
     bool first = true;
-    for (const auto& [position, list] : json.items()) {
+    for (const auto& [position, list] : by_position) {
       text += fmt::format("{}\"{}\":{}", first ? "\n  " : ",\n  ", position, dump(list));
       first = false;
     }
     text += "}";
-  }
+  };
+  write("before", write_actions(plan.before, plan.starts_us));
+  write("after", write_actions(plan.after, {}));
   return text + "}\n";
 }
 

@@ -18,13 +18,13 @@ namespace pooch {
 enum class MapClass : std::uint8_t {
   keep,       // stays on the device
   swap,       // goes to the host after its last use in forward, comes back before its first in backward
-  recompute,  // is dropped, and made again by replaying ops
+  recompute,  // is dropped, and recomputed by replaying ops
 };
 std::string_view name(MapClass of);
 
 enum class Backing : std::uint8_t {
   remap,  // handles move from map to map as the iteration proceeds
-  alias,  // every address keeps the place that the plan gave it; addresses whose lives do not meet share one
+  alias,  // each stay of a chunk has its frames, shared with chunks whose stays do not overlap
 };
 std::string_view name(Backing backing);
 
@@ -34,19 +34,19 @@ struct PlanMap {
   std::uint32_t buffer = 0;  // index into PhaseProfile::buffers
   std::uint64_t bytes = 0;   // of the whole map
   MapClass of = MapClass::keep;
-  std::uint64_t moved = 0;       // swap: bytes from the map's start that go and come; the rest stays
-  std::vector<std::int32_t> by;  // recompute: positions of the ops that make it again
+  std::uint64_t moved = 0;       // swap: bytes from the map's start that are swapped; the rest stays
+  std::vector<std::int32_t> by;  // recompute: positions of the ops that recompute it
   std::string why;
   double cost_ms = 0;  // what its class adds to the iteration, all other maps being as planned
   MapClass alternative = MapClass::keep;      // the best other class, keep excepted
-  std::optional<double> alternative_cost_ms;  // empty: it cannot be had, or was not tried
-  // recompute: replays before its own return make it for themselves, in temporary memory. Otherwise it is
-  // back with the first replays that make all of it.
+  std::optional<double> alternative_cost_ms;  // empty: it is impossible, or was not tried
+  // recompute: each replay that reads the map before the map returns recomputes it in temporary memory.
+  // Otherwise it is back with the first replays that make all of it.
   bool brief = false;
 };
 
-// A convolution that takes another algorithm than the program chose. Its numbers change, so such a plan is
-// never carried out.
+// A convolution for which the plan takes another algorithm than the program chose. This changes its numbers,
+// so such a plan is never executed.
 struct PlanAlgorithm {
   std::int32_t op = 0;  // position
   std::string name;     // of its layer, and the op's kind
@@ -56,14 +56,22 @@ struct PlanAlgorithm {
   std::uint64_t workspace = 0;  // bytes
 };
 
+// When something is expected to happen, from the start of the iteration.
+struct PlanTime {
+  double at_us = 0, takes_us = 0;
+  double end_us() const { return at_us + takes_us; }
+  friend bool operator==(const PlanTime&, const PlanTime&) = default;
+};
+
 struct PlanAction {
   enum class Kind : std::uint8_t { evict, prefetch, drop, replay };
   Kind kind = Kind::evict;
   std::uint32_t subject = 0;  // a map's number; replay: the position of the op
-  // prefetch: bytes from the map's start that are on their way then; 0: all that was swapped.
+  // prefetch: end of the part fetched by now, in bytes from the map's start; 0: all that was swapped.
   std::uint64_t up_to = 0;
-  // replay: by other means than the call (core/substitute.h).
+  // replay: by this substitute, not by the call (core/substitute.h).
   std::optional<Formula> formula = {};
+  std::optional<PlanTime> time = {};  // of the copy or the replay; empty: not known
 
   friend bool operator==(const PlanAction&, const PlanAction&) = default;
 };
@@ -76,7 +84,7 @@ struct Plan {
   std::uint64_t cap = 0;  // bytes of device memory that it was made for
   std::uint64_t seed = 0;
   Backing backing = Backing::alias;
-  double in_core_ms = 0;  // were there memory enough
+  double in_core_ms = 0;  // if there were memory enough
   double predicted_ms = 0;
   std::optional<double> still_ms;         // ... if moving handles cost nothing; empty: the same
   std::optional<double> bound_ms;         // no plan of this kind can be faster; empty: not computed
@@ -86,6 +94,8 @@ struct Plan {
   std::vector<PlanAlgorithm> algorithms;  // ascending positions
   using Actions = std::map<std::int32_t, std::vector<PlanAction>>;
   Actions before, after;  // by position, in order
+  // By position: when an op that has to wait is expected to start. All others follow the step before at once.
+  std::map<std::int32_t, double> starts_us;
 };
 
 std::string to_json(const Plan& plan);
@@ -93,11 +103,10 @@ std::string to_json(const Plan& plan);
 // accepted. A plan that is returned has passed `check`.
 Result<Plan> plan_from_json(std::string_view text);
 
-// The rules that tie a plan's parts together, whatever phase it is for. Maps: in ascending order, each with a
-// buffer of its own. Before an op maps are fetched and ops that ran earlier are replayed; after it maps
-// leave. Every swapped map goes once and comes back afterwards, whole or in pieces from its start on; every
-// recomputed one is dropped once, and each op that makes it is replayed afterwards; nothing else moves.
-// Error: as above.
+// Checks what ties a plan's parts together, for any phase. Maps: in ascending order, each with a buffer of
+// its own. Before an op, maps are fetched and earlier ops are replayed; after it, maps leave. Every swapped
+// map leaves once and comes back afterwards, whole or in pieces from its start; every recomputed map is
+// dropped once, and each op that makes it is replayed afterwards; nothing else moves. Error: as above.
 Status check(const Plan& plan);
 
 }  // namespace pooch

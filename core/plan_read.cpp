@@ -56,32 +56,66 @@ std::string_view first_word(std::string_view text, std::string_view& rest) {
   return text.substr(0, space);
 }
 
-// "evict 17", "prefetch 17 134217728", "replay 17 one_fma"
-void action(In& in, PlanAction& out) {
+bool parse_us(std::string_view text, double& out) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, out, std::chars_format::fixed);
+  return problem == std::errc{} && stop == end && out >= 0 && out <= most_us;
+}
+
+// "at 1200.5 for 340.0", behind an action that takes time.
+bool parse_time(std::string_view text, PlanAction& out) {
   std::string_view rest;
-  const std::string_view kind = first_word(in.word(), rest), subject = first_word(rest, rest);
+  out.time.emplace();
+  return out.kind != PlanAction::Kind::drop && first_word(text, rest) == "at" &&
+         parse_us(first_word(rest, rest), out.time->at_us) && first_word(rest, rest) == "for" &&
+         parse_us(rest, out.time->takes_us);
+}
+
+// "evict 17", "prefetch 17 134217728", "replay 17 one_fma", "evict 17 at 1200.5 for 340.0"
+void action(In& in, std::string_view text, PlanAction& out) {
+  std::string_view rest;
+  const std::string_view kind = first_word(text, rest), subject = first_word(rest, rest);
   for (int i = 0; i <= static_cast<int>(PlanAction::Kind::replay); ++i) {
     out.kind = static_cast<PlanAction::Kind>(i);
     if (name(out.kind) != kind || !parse_whole(subject, out.subject)) continue;
-    if (rest.empty()) return;
-    if (out.kind == PlanAction::Kind::prefetch && parse_whole(rest, out.up_to) && out.up_to > 0) return;
-    if (out.kind == PlanAction::Kind::replay && (out.formula = parse_formula(rest))) return;
+    std::string_view behind;
+    const std::string_view how = first_word(rest, behind);
+    const bool part = out.kind == PlanAction::Kind::prefetch && parse_whole(how, out.up_to) && out.up_to > 0;
+    if (!part) out.up_to = 0;
+    if (out.kind == PlanAction::Kind::replay) out.formula = parse_formula(how);
+    if (part || out.formula) rest = behind;
+    if (rest.empty() ? !text.ends_with(' ') : parse_time(rest, out)) return;
   }
   in.refuse(
-      "evict, prefetch, drop or replay and a number, as in \"evict 17\"; to prefetch a part, and its bytes; "
-      "to replay by a formula, and its name");
+      "evict, prefetch, drop or replay and a number; then a part's bytes, a formula's name or \"at 1.5 for "
+      "2.0\"");
 }
 
-// By position: {"44":["evict 17"],…}
-void actions(In& in, Plan::Actions& out) {
+// "start at 1200.5"
+bool parse_start(std::string_view text, double& us) {
+  std::string_view rest;
+  return first_word(text, rest) == "start" && first_word(rest, rest) == "at" && parse_us(rest, us);
+}
+
+// By position: {"44":["evict 17"],…}. `starts_us`: an op's start may be among them.
+void actions(In& in, Plan::Actions& out, std::map<std::int32_t, double>* starts_us) {
   in.members([&](std::string_view key) {
     std::int32_t position = 0;
     if (!parse_whole(key, position))
       return in.reject(fmt::format("is no position: a whole number up to {}", most_position));
-    const auto [at, fresh] = out.try_emplace(position);
-    if (!fresh) return in.reject("appears twice");
-    in.array([&, at = at] { action(in, at->second.emplace_back()); });
-    if (at->second.empty()) in.refuse("a list of at least one action");
+    if (out.contains(position) || (starts_us != nullptr && starts_us->contains(position)))
+      return in.reject("appears twice");
+    std::vector<PlanAction> list;
+    bool any = false;
+    in.array([&] {
+      const std::string_view text = in.word();
+      double us = 0;
+      any = true;
+      if (starts_us == nullptr || !parse_start(text, us)) return action(in, text, list.emplace_back());
+      if (!starts_us->emplace(position, us).second) in.refuse("one start");
+    });
+    if (!any) return in.refuse("a list of at least one action");
+    if (!list.empty()) out.emplace(position, std::move(list));
   });
 }
 
@@ -159,8 +193,8 @@ constexpr JsonField<Plan> plan_fields[] = {
     {"maps", true, [](In& in, Plan& p) { in.array([&] { map(in, p.maps.emplace_back()); }); }},
     {"algorithms", false,
      [](In& in, Plan& p) { in.array([&] { in.object(p.algorithms.emplace_back(), algorithm_fields); }); }},
-    {"before", true, [](In& in, Plan& p) { actions(in, p.before); }},
-    {"after", true, [](In& in, Plan& p) { actions(in, p.after); }},
+    {"before", true, [](In& in, Plan& p) { actions(in, p.before, &p.starts_us); }},
+    {"after", true, [](In& in, Plan& p) { actions(in, p.after, nullptr); }},
 };
 
 Error error(const std::string& message) {

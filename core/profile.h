@@ -1,6 +1,6 @@
 // What pooch knows of a program after watching it: per phase the ops with their times, what they read and
-// write, the memory's comings and goings, and the layer graph. Written as profile.json (docs/profile.md),
-// enough to plan and to explain offline.
+// write, allocations and frees, and the layer graph. Written as profile.json (docs/profile.md), enough to
+// plan and to explain offline.
 //
 // Positions count a phase's ops from 0. "Before position p" means: between op p - 1 and op p; p may be the
 // number of ops. All times are microseconds of device time, all sizes bytes.
@@ -47,14 +47,14 @@ struct ProfileVersion {
   Role role = Role::activation;
 };
 
-// How the op can be made again by other means (core/substitute.h): what that reads and makes, indices into
-// versions. What it makes may be what a later op made of the op's result in its place.
+// How the op's result can be recomputed otherwise (core/substitute.h): indices of the versions read and
+// written. The written version may be what a later in-place op made of the result.
 struct ProfileSubstitute {
   std::vector<std::uint32_t> reads, makes;
-  std::int32_t through = outside;  // position of that later op; outside: there is none
-  Clip clip = Clip::none;          // what that one does
-  std::optional<Formula> formula;  // that makes the same bits; none: not known
-  double us = 0;                   // that it takes
+  std::int32_t through = outside;  // position of that in-place op; outside: there is none
+  Clip clip = Clip::none;          // what that op does
+  std::optional<Formula> formula;  // with the same bits; empty: not known
+  double us = 0;                   // its duration
 
   friend bool operator==(const ProfileSubstitute&, const ProfileSubstitute&) = default;
 };
@@ -65,18 +65,18 @@ struct ProfileOp {
   OpKind kind = OpKind::bare_launch;
   std::uint32_t stream = 0;  // ordinal by first use
   double us = 0;             // median over the measured iterations, without its waits
-  double gap_us = 0;         // the device's idle time before it that is the host's doing
+  double gap_us = 0;         // the device's idle time before it that the host causes
   bool outlier = false;      // some iteration differed from the median by more than half
   std::vector<std::uint32_t> reads,
       writes;                          // indices into versions; an operand both read and written is in both
   std::vector<std::uint32_t> scratch;  // indices into buffers
-  // What the call was about, where a descriptor tells.
+  // From the call's descriptors, if it has any.
   Shape shape;   // of its result
   Shape filter;  // of a convolution's or matrix product's weights
   Window window;
   std::string mode;
   std::uint32_t site = 0;  // index + 1 into Profile::sites; 0: not known
-  // What it ran with, of the algorithms that the program had tried for it.
+  // The algorithm that it ran with, of those that the program tried for it.
   std::uint32_t trials = 0;     // index + 1 into Profile::trials; 0: none
   std::uint32_t algorithm = 0;  // index + 1 into that one's algorithms; 0: another
   std::optional<ProfileSubstitute> substitute;
@@ -90,7 +90,7 @@ struct ProfileCopy {
   std::uint32_t stream = 0;
   double us = 0;
   std::optional<std::uint32_t> version;  // the one it writes or reads
-  double lead_us = 0;  // how long before the end of the op in front of it it began, in another stream
+  double lead_us = 0;                    // how long before the previous op's end it began, in another stream
 };
 
 // One allocation or free, in the program's order.
@@ -133,7 +133,7 @@ struct LayerGraph {
 
 struct PhaseProfile {
   std::string id;               // hexadecimal hash of the op keys
-  std::string kind;             // "train", "validate", …: what the ops tell
+  std::string kind;             // "train", "validate", …: inferred from the ops
   std::uint64_t seen = 0;       // iterations of this phase in the run
   std::uint32_t measured = 0;   // of those, how many were timed
   double iteration_us = 0;      // median, from the first op's start to the last one's end
@@ -155,15 +155,15 @@ struct LinkSample {
   bool both_ways = false;  // while another copy ran in the other direction
 };
 
-// What the host pays to unmap so many handles, map them elsewhere and allow access, with one call of the
-// first and the last.
+// Host time to unmap so many handles, map them elsewhere and allow access, with one call each of unmap and
+// set_access.
 struct MoveSample {
   std::uint32_t handles = 0;
   std::uint64_t bytes = 0;  // of each
   double us = 0;
 };
 
-// A file with code that was loaded; without a path: memory that belongs to no file.
+// A loaded file with code; without a path: memory that belongs to no file.
 struct Module {
   std::string path;
   std::string build_id;  // hexadecimal; empty: it has none
@@ -190,7 +190,7 @@ struct Algorithm {
 // What the program's own trials found for convolutions of one form: direction, shapes, strides, types,
 // window.
 struct Trials {
-  std::vector<Algorithm> algorithms;  // those that worked; names differ
+  std::vector<Algorithm> algorithms;  // those that worked; names are distinct
 };
 
 struct Profile {
@@ -199,7 +199,7 @@ struct Profile {
   std::uint64_t device_bytes = 0;  // of the device
   std::uint64_t cap_bytes = 0, host_budget_bytes = 0;
   std::uint64_t need_bytes = 0;
-  std::string policy;            // what ran while it was measured
+  std::string policy;            // in effect while it was measured
   std::string timer;             // "cupti" or "events"; empty: nothing was timed
   std::uint64_t iterations = 0;  // of all phases; 0: the stream has no period
   std::uint64_t ops = 0;         // of the whole run
@@ -213,7 +213,7 @@ struct Profile {
 };
 
 // Hexadecimal hash of everything in the phase that is not a measurement or a guess: memory, ops, versions,
-// copies. Two profiles of one program agree in it.
+// copies. Equal in two profiles of one program.
 std::string structure_of(const PhaseProfile& phase);
 
 std::string to_json(const Profile& profile);

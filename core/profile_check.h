@@ -1,4 +1,4 @@
-// The rules that tie a profile's parts together, apart from its text.
+// Checks that a profile's parts fit together, apart from its text.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace pooch {
 
-// The largest that a profile may hold, so that sums of them stay in range.
+// The largest values in a profile, so that sums of them stay in range.
 inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 50;
 inline constexpr std::uint64_t most_count = std::uint64_t{1} << 53;  // what a JSON number can carry
 inline constexpr std::uint32_t most_streams = 1u << 16;

@@ -8,7 +8,7 @@
 //               [window] [filter:shape] count (address bytes effect shape)*
 //   end     = 4
 //   text    = length:varint bytes
-//   name    = 0 text    one that was not there before; it gets the next number, from 1
+//   name    = 0 text    a new one; it gets the next number, from 1
 //           | number
 //   shape   = rank [element_bytes size*]
 //   window  = rank (size stride padding dilation)* groups
@@ -54,7 +54,7 @@ struct RecordedFree {
   Address address{};
 };
 
-// What a Call points to belongs to the reader: names as long as it lives, the rest until its next record.
+// The reader owns what a Call points to: names live as long as the reader, the rest until its next record.
 using Record = std::variant<RecordedAllocation, RecordedFree, Call>;
 
 // Writes records into a buffer of fixed size, which goes to the sink whenever it is full.
@@ -70,7 +70,7 @@ class RecordingWriter {
   // The stream is complete.
   void end();
   void flush();
-  // What the sink refused with; nothing is given to it from then on.
+  // The sink's error; after it the sink is given nothing.
   const std::optional<Error>& failure() const { return failure_; }
 
  private:

@@ -1,5 +1,5 @@
-// The port to a call that was kept: a deep copy (cloned descriptors, host scalars) that can be made again
-// when the program's own descriptors are long gone. interpose/ makes them; runtime/ runs them.
+// The interface to a call that was kept: a deep copy (cloned descriptors, host scalars) that can be replayed
+// after the program's own descriptors are gone. interpose/ makes them; runtime/ runs them.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ class Replay {
  public:
   virtual ~Replay() = default;
 
-  // Makes the call again in `stream`. `operands[i]` is where the i-th of the call's accesses lies this time;
-  // all their regions must be mapped, scratch ones included. The call writes the bits that it wrote then,
-  // provided that its inputs have their bits of then; state that a second run would move along (running
-  // statistics) is left alone. Error: device, with the library's own status.
+  // Runs the call again in `stream`. `operands[i]` is the current address of the call's i-th access; all
+  // these regions must be mapped, scratch ones included. If the inputs have their original bits, the outputs
+  // get theirs; state that a second run would advance (running statistics) is left alone. Error: device, with
+  // the library's own status.
   virtual Status run(std::span<const Address> operands, StreamHandle stream) = 0;
 };
 

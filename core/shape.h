@@ -1,4 +1,4 @@
-// What a tensor and a sliding window look like, as far as a library's descriptors tell.
+// The shapes of tensors and sliding windows, as far as a library's descriptors tell.
 #pragma once
 
 #include <array>

@@ -1,12 +1,12 @@
-// Another way to what a call makes, in fewer passes over memory: from what the call itself left behind. Batch
-// norm (Ioffe, Szegedy 2015) reads its input once for the statistics and once more to normalise it; made
-// again from the statistics that it saved, it reads its input once.
+// A shorter way to a call's result, with fewer memory passes, from what the call left behind. Batch norm
+// (Ioffe, Szegedy 2015) reads its input once for the statistics and once more to normalise it; recomputed
+// from the statistics that it saved, it reads its input once.
 //
-// Which formula rounds as a library does is not documented. All are tried against the library's own bits
-// (runtime/observe/substitute_trials.h), and what is made by one is compared like every replay.
+// Libraries do not document which formula rounds as they do. All are compared with the library's own bits
+// (runtime/observe/substitute_trials.h), and what one recomputes is compared like every replay.
 //
-// The formulas stand here, in interpose/batch_norm_vector.h (of which batch_norm.cu and batch_norm.ptx are
-// made), softgpu/kernels/batch_norm.cpp and, to be tried on a GPU without pooch,
+// The formulas are listed here and in interpose/batch_norm_vector.h (the source of batch_norm.cu and
+// batch_norm.ptx), softgpu/kernels/batch_norm.cpp and, for tests on a GPU without pooch,
 // tests/gpu/cudnn_batch_norm.cpp.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace pooch {
 
-// In float, each operation rounded once; y = ... of an element x and of its channel's numbers:
+// y of an element x and its channel's numbers, in float, each operation rounded once:
 enum class Formula : std::uint8_t {
   scaled_then_fma,      // fma((x - mean) * scale, inverse, bias)
   normalised_then_fma,  // fma((x - mean) * inverse, scale, bias)
@@ -39,8 +39,8 @@ constexpr std::optional<Formula> parse_formula(std::string_view text) {
   return std::nullopt;
 }
 
-// Batch norm over packed tensors, x and y alike: `rows` of `row` elements each. A row belongs to one channel,
-// the next row to the next one (NCHW), or each of its elements does (NHWC).
+// Batch norm over packed tensors, x and y alike: `rows` of `row` elements each. Each row belongs to one
+// channel, in turn (NCHW), or each element of a row does (NHWC).
 struct BatchNorm {
   std::uint64_t rows = 0;
   std::uint32_t row = 0, channels = 0;
@@ -50,31 +50,31 @@ struct BatchNorm {
   friend bool operator==(const BatchNorm&, const BatchNorm&) = default;
 };
 
-// Where its tensors lie.
+// Where its tensors are.
 template <class Place>
 struct BatchNormOperands {
   Place x{}, y{}, scale{}, bias{}, mean{}, inverse{};  // inverse: of the standard deviation
 };
 
-// What a call makes of its only operand: max(x, 0), and 0 or NaN of NaN.
+// What a call does to its only operand: max(x, 0); NaN stays NaN or becomes 0.
 enum class Clip : std::uint8_t { none, keeps_nan, drops_nan };
 inline constexpr std::array<std::string_view, 3> clip_names{"none", "keeps_nan", "drops_nan"};
 constexpr std::string_view name(Clip clip) {
   return clip_names[static_cast<std::size_t>(clip)];
 }
 
-// How a call can be made again: `operands` are indices of its accesses.
+// How a call's result can be recomputed: `operands` are indices of its accesses.
 struct Substitute {
   BatchNorm how;
   BatchNormOperands<std::uint32_t> operands;
 };
 
-// For a device.
+// For a Device.
 struct NormaliseCall {
   BatchNorm how;
   BatchNormOperands<Address> at;
   Formula formula{};
-  Clip clip = Clip::none;  // what becomes of y at last
+  Clip clip = Clip::none;  // applied to y at the end
 };
 
 }  // namespace pooch

@@ -30,29 +30,29 @@ struct Summary {
   std::uint64_t need_managed_bytes = 0;     // the managed part of it, at that moment
   std::optional<std::uint64_t> iterations;  // unknown until the tracker counts them
   std::uint64_t ops = 0;                    // watched calls with operands in the program's allocations
-  std::uint64_t planned_iterations = 0;  // of those, that followed a plan from their first op to their last
-  std::uint64_t plans_left = 0;          // times that an op came which the plan did not expect
-  std::uint64_t replays = 0;             // calls made again
-  std::uint64_t substitutes = 0;         // of them, by other means (core/substitute.h)
-  std::uint64_t aliased_iterations = 0;  // of planned_iterations, in alias mode from first op to last
-  std::uint64_t moved_frames = 0;        // memory mapped for maps that have other memory at other times
-  std::uint64_t replans = 0;             // plans made again because times had changed
-  std::uint64_t moved_prefetches = 0;    // that start earlier than planned, because they were waited for
-  std::uint64_t undone_moves = 0;  // times that moved prefetches were put back, as iterations were longer
-  std::uint64_t verified = 0;      // maps that were compared with what they were before
-  std::uint64_t mismatches = 0;    // of those, that differed
-  std::uint64_t unplanned_evictions = 0;  // times that memory had to be found while a plan was followed
+  std::uint64_t planned_iterations = 0;   // of those, that followed a plan from their first op to their last
+  std::uint64_t plans_left = 0;           // plans left at an op that they did not expect
+  std::uint64_t replays = 0;              // calls replayed
+  std::uint64_t substitutes = 0;          // of those, by substitutes (core/substitute.h)
+  std::uint64_t aliased_iterations = 0;   // of planned_iterations, in alias mode from first op to last
+  std::uint64_t moved_frames = 0;         // frames mapped for chunks that have other frames at other times
+  std::uint64_t replans = 0;              // plans made again because times had changed
+  std::uint64_t moved_prefetches = 0;     // moved ahead of the plan, because ops waited for them
+  std::uint64_t undone_moves = 0;         // times that they were put back, because iterations got longer
+  std::uint64_t verified = 0;             // recomputed maps compared with what was dropped
+  std::uint64_t mismatches = 0;           // of those, that differed
+  std::uint64_t unplanned_evictions = 0;  // times that memory ran short while a plan was followed
   // Of the plan that most time went into, per iteration; empty: none was followed, or not long enough.
   std::optional<double> predicted_ms, actual_ms;
   std::optional<std::uint64_t> predicted_peak_bytes, planned_peak_bytes;  // the latter measured
-  // Allocations that stay on the device because addresses in its memory point to them.
+  // Allocations kept on the device: addresses in its memory point to them, or graphs or NCCL name them.
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;
-  // Passed through, of the whole process, in its first device's summary. Bytes of memory that migrates by
-  // itself; arrays; memory handles given to other processes or taken from them; other devices that were let
-  // in.
+  // Passed through, of the whole process, in its first device's summary. Not charged when allocated; what it
+  // takes of a device counts against the cap when the device is next asked. Bytes of unified memory; arrays;
+  // memory handles exchanged with other processes; other devices that were let in.
   std::uint64_t unified_bytes = 0, arrays = 0, ipc_handles = 0, peer_accesses = 0;
-  // Ops that may have touched memory no operand names, and times that evicted memory was mapped for them to
-  // its copy on the host.
+  // Ops that may have touched memory no operand names, and chunks of evicted memory that were mapped for them
+  // to their copy on the host.
   std::uint64_t unforeseen_ops = 0, landings = 0;
   // Of the whole process, in its first device's summary; the most frequent first.
   std::vector<UnforeseenKernel> unforeseen_kernels;
@@ -63,7 +63,7 @@ struct Summary {
   std::uint64_t handles_created = 0;   // of vmm_calls
   std::uint64_t host_allocations = 0;  // pieces of memory that were page-locked
   std::uint64_t host_waits = 0;        // times the host waited for the device on pooch's account
-  std::uint64_t idle_waits = 0;        // of these, while the device had no work of the program's left
+  std::uint64_t idle_waits = 0;        // of these, with no work of the program left on the device
 };
 
 std::string to_json(const Summary& summary);

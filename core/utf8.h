@@ -6,8 +6,8 @@
 
 namespace pooch {
 
-// How many bytes the UTF-8 character at the front of `text`, which is not empty, has. 0: it is none, or a
-// control character of either of Unicode's sets.
+// Bytes of the UTF-8 character at the start of `text`, which is not empty. 0: not a character, or a control
+// character of either of Unicode's sets (C0, C1).
 std::size_t utf8_character(std::string_view text);
 
 }  // namespace pooch

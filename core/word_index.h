@@ -1,4 +1,4 @@
-// Which word of its parameters a block of a kernel takes: a small expression over the block's number, as
+// Which word of its parameters a block of a kernel uses: a small expression over the block's number, as
 // `pooch effects` writes it: "(p[CTAID.X + 2048].u8 * 8)" is the byte at parameter offset 2048 + block
 // number, times 8 (docs/effects.md).
 #pragma once
@@ -23,8 +23,8 @@ class WordIndex {
   // `bytes` bytes of the parameters from `offset` on, as a little-endian number; 0 beyond their end.
   using Read = FunctionRef<std::uint64_t(std::int64_t offset, unsigned bytes)>;
 
-  // Nothing where the expression depends on anything but block numbers, the grid and the parameters, or is
-  // none.
+  // Empty if the text is no expression, or depends on anything but block numbers, the grid and the
+  // parameters.
   static std::optional<WordIndex> parse(std::string_view text);
 
   // Bytes. `block`: its number in x, y and z.

@@ -35,9 +35,9 @@ struct CuptiLibrary {
   Status check(CUptiResult result, const char* function) const;
 };
 
-// The one that the process has loaded already; else by its name; else where toolkits and Python wheels have
-// it. Error: not_supported, what was looked for or what is wrong with it (only the layouts of CUDA 13 are
-// known).
+// The one that the process has already loaded; else the one found by name; else the one in the folders of
+// toolkits and Python wheels. Error: not_supported, what was looked for or what is wrong with it (only the
+// layouts of CUDA 13 are known).
 Result<const CuptiLibrary*> open_cupti();
 
 }  // namespace pooch::cupti

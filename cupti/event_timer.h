@@ -1,5 +1,5 @@
-// Op times by pairs of events around each op: works everywhere, also where CUPTI is taken or absent. Where a
-// stream had run dry, the host's time to launch the op is part of its time.
+// Op times by pairs of events around each op: works everywhere, also where CUPTI is taken or absent. If a
+// stream was idle, the host's time to launch the op is part of its time.
 #pragma once
 
 #include <deque>
@@ -36,8 +36,8 @@ class EventTimer final : public OpTimer {
   std::vector<EventHandle> spare_;
   std::vector<Pair> begun_;                             // without an end yet: one per thread
   std::map<StreamHandle, std::deque<Pair>> submitted_;  // in each stream's order
-  // Times are counted from a finished event and its time, which moves along: the driver's answers are floats,
-  // and neighbours shall keep their distance.
+  // Times are relative to a finished event, which moves along: the driver's answers are floats, and
+  // differences between neighbours must stay exact.
   EventHandle anchor_ = EventHandle::none;
   double anchor_us_ = 0;
   bool stopped_ = false;

@@ -1,6 +1,6 @@
-// What the host pays to move memory: unmapping handles, mapping them elsewhere, and allowing access, by how
-// many handles one call of unmap and set_access covers; and how long the device waits for a launch that the
-// host decides on only now.
+// The host's time to move memory: unmapping handles, mapping them elsewhere, and allowing access, by how many
+// handles one call of unmap and set_access covers. And the delay from the host's decision to launch to the
+// device's start.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace pooch::cupti {
 
 struct MoveSample {
-  std::uint32_t handles;  // in one unmap and one set_access; each has a map of its own
+  std::uint32_t handles;  // per unmap and set_access call; each has a map call of its own
   double microseconds;    // of all these calls, the median of three
 };
 struct MappingPrices {

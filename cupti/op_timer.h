@@ -3,8 +3,8 @@
 //   begin(op) ── the call's launches ── end(op) ── … ── collect() ── … ── stop()
 //
 // An op's time begins where its own first work begins (events: where all that it waits for is done) and ends
-// with its last work. Timers leave the order of work as it is and never wait for the device. Streams that are
-// being captured are none of theirs.
+// with its last work. Timers leave the order of work as it is and never wait for the device. Streams under
+// capture are not timed.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace pooch::cupti {
 
-// Device times on one clock of this timer, whose zero means nothing. `op` is the caller's number.
+// Device times on one clock of this timer, with an arbitrary zero. `op` is the caller's number.
 struct OpTime {
   std::uint64_t op;
   double start_us, end_us;
@@ -35,17 +35,17 @@ class OpTimer {
 
   // Appends what is known to be finished, in no particular order; never waits for the device.
   virtual Status collect(std::vector<OpTime>& into) = 0;
-  // Appends what has finished since; the times of ops that still run are lost, so to have them all wait for
-  // them first. Nothing runs afterwards: activity off, subscription gone, events destroyed. Further calls do
-  // nothing. Destruction stops too.
+  // Appends what has finished since; the times of ops that still run are lost, so wait for those first to
+  // have them all. Nothing runs afterwards: activity off, subscription gone, events destroyed. Further calls
+  // do nothing. Destruction stops too.
   virtual Status stop(std::vector<OpTime>& last) = 0;
 };
 
 enum class TimerChoice : std::uint8_t { automatic, cupti, events };
 
-// A timer for the device whose context is current. `automatic`: CUPTI where it can be had, else events,
-// saying which and why at info. `cupti`: an error where CUPTI cannot be had (not_supported). `device` must
-// outlive the timer.
+// A timer for the device whose context is current. `automatic`: CUPTI if available, else events; logs which
+// and why at info. `cupti`: an error if CUPTI is not available (not_supported). `device` must outlive the
+// timer.
 Result<std::unique_ptr<OpTimer>> open_op_timer(Device& device, TimerChoice choice);
 
 }  // namespace pooch::cupti

@@ -17,7 +17,7 @@ struct DeviceWork {
   std::uint32_t stream;       // CUPTI's number of its stream
   std::uint64_t start_ns, end_ns;
   Kind kind;   // own_kernel: pooch's; copy: or a set
-  bool graph;  // a graph's, which only programs launch
+  bool graph;  // of a graph, which only programs launch
 };
 // An API call made inside an op; or, `around` it, the runtime's call that launches the op in `stream`
 // (CUPTI's number).
@@ -47,7 +47,7 @@ class RecordInbox {
   void open(decltype(&cuptiActivityGetNextRecord) next_record, std::size_t buffer_bytes);
   void note(const OpCall& call);
   Delivery take();
-  // What comes from now on is thrown away.
+  // Later records are discarded.
   void close();
 
   static void CUPTIAPI request(std::uint8_t** buffer, std::size_t* bytes, std::size_t* max_records);

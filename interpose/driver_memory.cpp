@@ -67,7 +67,7 @@ CUresult pass_through(const Scope& scope, CUdeviceptr* address, std::uint64_t by
   CUresult status = real();
   if (status == CUDA_ERROR_OUT_OF_MEMORY) status = ask_again(*session, bytes, real);
   if (status != CUDA_SUCCESS) {
-    session->pass_through_failed(bytes);
+    session->refund(bytes);
     return status;
   }
   charge(pool, bytes, ServedBy::driver);

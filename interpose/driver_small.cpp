@@ -112,7 +112,7 @@ struct Returned {
   std::uint64_t bytes = 0;
 
   void tell() const {
-    if (bytes > 0) session->pass_through_failed(bytes);
+    if (bytes > 0) session->refund(bytes);
   }
 };
 
@@ -146,7 +146,7 @@ bool add_slab(runtime::Session& session, PoolAccount& pool, StreamHandle stream)
   const CUresult made =
       real_cuMemAllocFromPoolAsync.known()(&slab, BlockHeap::slab, handle_of(&pool), raw_stream(stream));
   if (made != CUDA_SUCCESS) {
-    session.pass_through_failed(BlockHeap::slab);
+    session.refund(BlockHeap::slab);
     return false;
   }
   session.passed_through(BlockHeap::slab);

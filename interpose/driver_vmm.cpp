@@ -51,7 +51,7 @@ std::optional<Memory> let_go(CUmemGenericAllocationHandle handle) {
 void give_back(const Scope& scope, const std::optional<Memory>& gone) {
   if (!gone) return;
   const InContext there(scope, *gone->session);
-  gone->session->pass_through_failed(gone->bytes);  // what was admitted is not there any more
+  gone->session->refund(gone->bytes);  // what was admitted is not there any more
 }
 
 // The session of the device that the memory is to come from; nullptr: it is nobody's business.
@@ -78,7 +78,7 @@ POOCH_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t s
   CUresult status = make();
   if (status == CUDA_ERROR_OUT_OF_MEMORY) status = ask_again(*session, size, make);
   if (status != CUDA_SUCCESS) {
-    session->pass_through_failed(size);
+    session->refund(size);
     return status;
   }
   session->passed_through(size);

@@ -12,66 +12,14 @@
 #include <map>
 #include <string_view>
 
-#include "core/digest.h"
 #include "core/log.h"
-#include "interpose/batch_norm_ptx.h"
-#include "interpose/capture.h"
-#include "interpose/digest_ptx.h"
 #include "interpose/driver_api.h"
+#include "interpose/driver_table.h"
 #include "interpose/peers.h"
 #include "interpose/real_symbol.h"
 #include "interpose/touched_memory.h"
 
-// The driver's functions by exact exported name: a bare name means its oldest ABI, which for these has not
-// changed.
-#define POOCH_DRIVER_FUNCTIONS(X)      \
-  X(cuCtxGetDevice)                    \
-  X(cuCtxSynchronize)                  \
-  X(cuDeviceGetAttribute)              \
-  X(cuDeviceGetCount)                  \
-  X(cuDeviceGetName)                   \
-  X(cuDeviceGetPCIBusId)               \
-  X(cuDeviceTotalMem_v2)               \
-  X(cuGetErrorName)                    \
-  X(cuMemAddressFree)                  \
-  X(cuMemAddressReserve)               \
-  X(cuMemCreate)                       \
-  X(cuMemFreeHost)                     \
-  X(cuMemGetInfo_v2)                   \
-  X(cuMemGetAllocationGranularity)     \
-  X(cuMemHostAlloc)                    \
-  X(cuMemHostRegister_v2)              \
-  X(cuMemHostUnregister)               \
-  X(cuMemMap)                          \
-  X(cuMemRelease)                      \
-  X(cuMemSetAccess)                    \
-  X(cuMemUnmap)                        \
-  X(cuMemcpyDtoHAsync_v2)              \
-  X(cuMemcpyHtoDAsync_v2)              \
-  X(cuStreamCreate)                    \
-  X(cuStreamDestroy_v2)                \
-  X(cuStreamIsCapturing)               \
-  X(cuStreamWaitEvent)                 \
-  X(cuThreadExchangeStreamCaptureMode) \
-  X(cuEventCreate)                     \
-  X(cuEventDestroy_v2)                 \
-  X(cuEventElapsedTime)                \
-  X(cuEventQuery)                      \
-  X(cuEventRecord)                     \
-  X(cuEventSynchronize)                \
-  X(cuLaunchKernel)                    \
-  X(cuMemsetD32Async)                  \
-  X(cuModuleGetFunction)               \
-  X(cuModuleLoadData)
-
 namespace pooch::interpose {
-
-struct DriverTable {
-#define POOCH_MEMBER(function) decltype(&::function) function = nullptr;  // NOLINT: names take no parentheses
-  POOCH_DRIVER_FUNCTIONS(POOCH_MEMBER)
-#undef POOCH_MEMBER
-};
-
 namespace {
 
 Status load(DriverTable& driver) {
@@ -177,20 +125,6 @@ class PreferredNode {
   bool changed_ = false;
 };
 
-// While some stream is captured, a thread may not call what might wait for the device unless it says that it
-// knows better. What this one does concerns streams that are not captured. Where it cannot say so it does not
-// call: that would spoil the capture.
-template <class Function>
-CUresult beside_captures(const DriverTable& driver, const Function& function) {
-  if (!any_capture()) return function();
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  if (const CUresult said = driver.cuThreadExchangeStreamCaptureMode(&mode); said != CUDA_SUCCESS)
-    return said;
-  const CUresult status = function();
-  (void)driver.cuThreadExchangeStreamCaptureMode(&mode);
-  return status;
-}
-
 // Page-locked memory of all devices.
 struct HostMemory {
   struct Block {
@@ -237,13 +171,6 @@ CUmemAllocationProp properties(int ordinal) {
   return prop;
 }
 
-CUstream vendor(StreamHandle stream) {
-  return reinterpret_cast<CUstream>(stream);
-}
-CUevent vendor(EventHandle event) {
-  return reinterpret_cast<CUevent>(event);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<RealDevice>> RealDevice::open() {
@@ -284,23 +211,6 @@ Status RealDevice::check(int status, const char* function) const {
       takes && status == CUDA_ERROR_OUT_OF_MEMORY ? ErrorCode::out_of_memory : ErrorCode::device;
   return Error{code, fmt::format("{} failed: {} ({})", function, name, status), status};
 }
-
-// What the driver refused may succeed a moment later, and asking twice does no harm: a refused call did
-// nothing, and each of ours leaves the same behind when it is done twice. Errors of the context, which stay,
-// and of arguments, which do not change, are not asked about again.
-template <class Ask>
-static CUresult ask_twice(Ask&& ask) {
-  const CUresult status = ask();
-  const bool passing = status == CUDA_ERROR_UNKNOWN || status == CUDA_ERROR_OPERATING_SYSTEM ||
-                       status == CUDA_ERROR_OUT_OF_MEMORY;
-  return passing ? ask() : status;
-}
-
-// Calls a function of the table and turns its status into ours.
-#define POOCH_CALL(function, ...)                                                                           \
-  check(                                                                                                    \
-      ask_twice([&] { return beside_captures(*driver_, [&] { return driver_->function(__VA_ARGS__); }); }), \
-      #function)
 
 Result<std::uint64_t> RealDevice::free_bytes() {
   std::size_t free = 0, total = 0;
@@ -528,69 +438,6 @@ Status RealDevice::copy_out(std::byte* to, Address from, std::uint64_t bytes, St
 
 Status RealDevice::copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) {
   return POOCH_CALL(cuMemcpyHtoDAsync_v2, raw(to), from, bytes, vendor(stream));
-}
-
-// The driver compiles the text for the device at hand.
-Result<void*> RealDevice::load_kernel(OwnKernel& kernel, const char* ptx, const char* name) {
-  const std::lock_guard lock(kernels_mutex_);
-  if (kernel.function != nullptr) return kernel.function;
-  CUmodule module = nullptr;
-  CUfunction function = nullptr;
-  Status loaded = POOCH_CALL(cuModuleLoadData, &module, ptx);
-  if (loaded) loaded = POOCH_CALL(cuModuleGetFunction, &function, module, name);
-  if (!loaded) return Error{ErrorCode::not_supported, loaded.error().message, loaded.error().vendor_status};
-  return kernel.function = function;
-}
-
-namespace {
-
-// Enough warps to keep the memory of the largest devices busy.
-constexpr std::uint64_t block = 256, most_blocks = 1024;
-
-}  // namespace
-
-Status RealDevice::digest(Address from, std::uint64_t bytes, Address result, StreamHandle stream) {
-  const auto kernel = load_kernel(digest_, digest_ptx, "memory_digest");
-  if (!kernel) return kernel.error();
-  constexpr std::size_t words = sizeof(Digest) / sizeof(std::uint32_t);
-  if (Status zeroed = POOCH_CALL(cuMemsetD32Async, raw(result), 0, words, vendor(stream)); !zeroed)
-    return zeroed;
-  CUdeviceptr source = raw(from), target = raw(result);
-  void* parameters[] = {&source, &bytes, &target};
-  const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(bytes / 8 / block, 1, most_blocks));
-  return POOCH_CALL(cuLaunchKernel, static_cast<CUfunction>(*kernel), grid, 1, 1, block, 1, 1, 0,
-                    vendor(stream), parameters, nullptr);
-}
-
-Status RealDevice::normalise(const NormaliseCall& call, StreamHandle stream) {
-  return run_batch_norm(call, nullptr, stream);
-}
-
-Status RealDevice::compare(const NormaliseCall& call, std::uint32_t (*differs)[formulas],
-                           StreamHandle stream) {
-  return run_batch_norm(call, differs, stream);
-}
-
-// Each thread takes 16 bytes of x at a time. The grid fills the device twice, and its threads go on from
-// there: each block of one that compares writes to host memory.
-Status RealDevice::run_batch_norm(const NormaliseCall& call, std::uint32_t (*differs)[formulas],
-                                  StreamHandle stream) {
-  const auto kernel = load_kernel(batch_norm_, batch_norm_ptx, "batch_norm");
-  if (!kernel) return kernel.error();
-  NormaliseCall c = call;
-  auto how = static_cast<unsigned>(c.formula) << 4;
-  how |= (c.how.channel_of_row ? 1U : 0U) | (c.how.half ? 2U : 0U);
-  how |= (c.clip != Clip::none ? 4U : 0U) | (c.clip == Clip::drops_nan ? 8U : 0U);
-  // Page-locked memory has one address on the host and on the device.
-  auto flags = reinterpret_cast<CUdeviceptr>(differs);
-  void* parameters[] = {&c.at.x,     &c.at.y,    &c.at.scale,     &c.at.bias, &c.at.mean, &c.at.inverse,
-                        &c.how.rows, &c.how.row, &c.how.channels, &how,       &flags};
-  constexpr std::uint64_t blocks_at_once = 6;  // of a multiprocessor, with the kernel's registers
-  const std::uint64_t bytes = c.how.rows * c.how.row * (c.how.half ? 2 : 4);
-  const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(
-      bytes / 16 / block, 1, 2 * blocks_at_once * static_cast<std::uint64_t>(multiprocessors_)));
-  return POOCH_CALL(cuLaunchKernel, static_cast<CUfunction>(*kernel), grid, 1, 1, block, 1, 1, 0,
-                    vendor(stream), parameters, nullptr);
 }
 
 }  // namespace pooch::interpose

@@ -1,5 +1,5 @@
-// Other algorithms for a phase's convolutions, of those that the program tried itself: what the phase would
-// be with them. They change the numbers, so only policies whose names end in :m or :p ask for them.
+// Other algorithms for a phase's convolutions, among those that the program tried, and the phase that
+// results. They change the numbers, so only policies whose names end in :m or :p ask for them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace pooch::policy {
 using Picks = std::vector<std::uint32_t>;
 
 // Rhu et al. 2016: memory-optimal algorithms (:m) need the least workspace, performance-optimal ones (:p) the
-// least time; of equals the better one in the other respect.
+// least time; ties go to the one that is better in the other respect.
 enum class Preference : std::uint8_t { memory, performance };
 
 class Algorithms {
@@ -27,7 +27,7 @@ class Algorithms {
   Picks preferred(Preference preference) const;
   // Gives the op the fastest algorithm that needs less workspace than the one it has; false: there is none.
   bool lessen(Picks& picks, std::int32_t position) const;
-  // The phase with other durations, and workspaces of other sizes; buffers that are new come last.
+  // The phase with the picked algorithms' durations and workspace sizes; new buffers come last.
   PhaseProfile applied(const Picks& picks) const;
   std::vector<PlanAlgorithm> described(const Picks& picks) const;
 

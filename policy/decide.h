@@ -1,4 +1,4 @@
-// What a policy is, inside: problem and rules in, choice out.
+// A policy from inside: problem and rules in, choice out.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Decision {
 };
 
 Choice all(const Problem& problem, Class of);
-// `of`, where the map can be recomputed at all; otherwise a swap.
+// `of`, but a swap for a map that cannot be recomputed.
 Class possible(const MovableMap& map, Class of);
 
 struct Policy {
@@ -40,7 +40,7 @@ const std::vector<Policy>& all_policies();
 
 using Decide = Decision (*)(const Question& question);
 
-// What a policy that chooses algorithms too makes of a phase.
+// A phase with the algorithms that a policy chose, and its decision.
 struct Variant {
   Picks picks;
   Problem problem;  // the phase with these algorithms
@@ -76,14 +76,14 @@ Decision pooch(const Question& question);
 // hybrid.cpp
 Decision hybrid(const Question& question);
 
-// fixed.cpp: microseconds, were there memory enough.
+// fixed.cpp: microseconds, if there were memory enough.
 double in_core_us(const Problem& problem);
-// bound.cpp: what a linear program says of a cap.
+// bound.cpp: a linear program's answer for a cap.
 struct Relaxed {
   double bound_us;  // no plan can beat it
-  Choice choice;    // what the program would do, rounded to whole maps; it may not fit
+  Choice choice;    // the linear program's solution, rounded to whole maps; it may not fit
 };
-// One for every cap, in bytes. Each starts from the solution before, so sort them.
+// One for every cap, in bytes. Each starts from the solution before, so sort the caps.
 std::vector<Relaxed> relax(const Problem& problem, std::span<const std::uint64_t> caps);
 
 // emit.cpp

@@ -69,7 +69,32 @@ std::string why(const Problem& problem, const Choice& choice, std::uint32_t m, c
   return part + hidden + other;
 }
 
-void write_actions(const Problem& problem, const Choice& choice, const Schedule& schedule, Plan& plan) {
+// The times of what an engine does, in the engine's order.
+class Expected {
+ public:
+  Expected(const Trace& trace, Engine engine) : trace_(trace), engine_(engine) {}
+  PlanTime next() {
+    while (trace_.spans[at_].engine != engine_) ++at_;
+    const Span& span = trace_.spans[at_++];
+    return {span.start, span.end - span.start};
+  }
+
+ private:
+  const Trace& trace_;
+  const Engine engine_;
+  std::size_t at_ = 0;
+};
+
+// Both one after the other.
+PlanTime join(const std::optional<PlanTime>& first, const PlanTime& then) {
+  return first ? PlanTime{first->at_us, then.end_us() - first->at_us} : then;
+}
+
+void write_actions(const Problem& problem, const Choice& choice, const Schedule& schedule, const Trace& trace,
+                   Plan& plan) {
+  Expected compute(trace, Engine::compute), in(trace, Engine::in);
+  constexpr double least_wait_us = 0.05;  // as plans are written
+  double idle_us = 0;                     // compute has nothing to do from then on
   std::size_t next = 0;
   std::vector<std::uint64_t> fetched(problem.maps.size(), 0);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule.steps.size()); ++i) {
@@ -82,19 +107,32 @@ void write_actions(const Problem& problem, const Choice& choice, const Schedule&
                          before.back().subject == fetch.map;
       if (!joins) before.push_back({PlanAction::Kind::prefetch, fetch.map});
       before.back().up_to = there < choice.swapped(problem, fetch.map) ? there : 0;
+      before.back().time = join(before.back().time, in.next());
     }
-    if (step.replay != nowhere) {
+    const PlanTime time = compute.next();
+    if (step.replay == nowhere) {
+      if (time.at_us > idle_us + least_wait_us)
+        plan.starts_us[problem.segments[step.segment].first] = time.at_us;
+    } else {
       before.push_back({PlanAction::Kind::replay, static_cast<std::uint32_t>(step.replay)});
+      before.back().time = time;
       const auto by = problem.substitutes.find(step.replay);
       if (by != problem.substitutes.end()) before.back().formula = by->second;
     }
+    idle_us = time.end_us();
     if (before.empty()) plan.before.erase(problem.segments[step.segment].first);
   }
+  std::vector<std::optional<PlanTime>> out(problem.maps.size());  // pieces of a map leave in a row
+  for (const Span& span : trace.spans)
+    if (span.engine == Engine::out)
+      out[static_cast<std::size_t>(span.map)] =
+          join(out[static_cast<std::size_t>(span.map)], {span.start, span.end - span.start});
   for (std::int32_t s = 0; s <= problem.last_segment(); ++s) {
     for (const std::uint32_t m : problem.by_leave[s]) {
       if (choice.of[m] == Class::keep) continue;
       const auto kind = choice.of[m] == Class::swap ? PlanAction::Kind::evict : PlanAction::Kind::drop;
       plan.after[problem.segments[s].last].push_back({kind, m});
+      plan.after[problem.segments[s].last].back().time = out[m];
     }
   }
 }
@@ -157,7 +195,7 @@ Plan write_plan(const Problem& problem, const Decision& decision, std::string_vi
       made.alternative = plan_class(costs[m].other), made.alternative_cost_ms = *costs[m].others / 1e3;
     plan.maps.push_back(std::move(made));
   }
-  write_actions(problem, decision.choice, simulator.schedule(), plan);
+  write_actions(problem, decision.choice, simulator.schedule(), trace, plan);
   return plan;
 }
 

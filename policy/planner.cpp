@@ -14,7 +14,7 @@ namespace {
 // What leaves and comes back by itself is no more than this share of the cap: it takes its memory at once.
 constexpr std::uint64_t pieces_of_cap = 32;
 
-Decision least_by_itself(const Question& question) {
+Decision everything_swapped(const Question& question) {
   return {all(question.problem, Class::swap), question.rules};
 }
 
@@ -136,11 +136,11 @@ const std::vector<Policy>& all_policies() {
        swap_all_unscheduled},
       {{"swap-all", "PooCH 4.3", "every map is swapped; fetched when there is room"},
        swap_all,
-       least_by_itself},
+       everything_swapped},
       {{"swap-opt", "PooCH 4.4.2", "keep or swap, by a search over the maps whose copies are not hidden"},
        swap_opt,
-       least_by_itself},
-      {{"pooch", "PooCH 4.4.3", "swap-opt, then swap or recompute by r(X)"}, pooch, least_by_itself},
+       everything_swapped},
+      {{"pooch", "PooCH 4.4.3", "swap-opt, then swap or recompute by r(X)"}, pooch, everything_swapped},
       {{"superneurons", "Wang et al. 2018; PooCH 5.2",
         "keep from the output back, swap convolutions, recompute the rest"},
        superneurons,
@@ -159,7 +159,7 @@ const std::vector<Policy>& all_policies() {
       {{"hybrid", "",
         "keep, swap or recompute, by local search on the simulator from every other policy's plan"},
        hybrid,
-       least_by_itself},
+       everything_swapped},
   };
   return list;
 }

@@ -1,5 +1,5 @@
-// The planner's face: a phase's profile in, a plan out. Pure: equal profile, request and seed give an equal
-// plan.
+// The planner's interface: a phase's profile in, a plan out. Pure: equal profile, request and seed give an
+// equal plan.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct PolicyInfo {
 };
 // In the order in which they are shown.
 const std::vector<PolicyInfo>& policies();
-// Those that give convolutions other algorithms and so change the numbers: only on request, never carried
-// out, and unknown to all others.
+// Those that give convolutions other algorithms and so change the numbers: only on request, never executed,
+// and not part of policies().
 const std::vector<PolicyInfo>& numerics_policies();
 
 struct PlanRequest {
@@ -28,13 +28,13 @@ struct PlanRequest {
   std::optional<double> link_out, link_in;  // bytes per second instead of what was measured
   Backing backing = Backing::alias;
   std::uint64_t seed = 0;
-  unsigned effort = 1;          // how many times as many searches as usual; most policies make none
-  bool bound = true;            // computes Plan::bound_ms, which is of the program's own algorithms
+  unsigned effort = 1;          // multiplies the number of searches; most policies make none
+  bool bound = true;            // computes Plan::bound_ms, for the program's own algorithms
   bool allow_numerics = false;  // numerics_policies() are allowed
 };
 
-// Whether the program tried algorithms for the phase's convolutions. Otherwise numerics_policies() keep its
-// own.
+// Whether the program tried algorithms for the phase's convolutions. If not, numerics_policies() keep the
+// program's own.
 bool has_other_algorithms(const Profile& profile, const PhaseProfile& phase);
 
 // `phase`: its id; empty for the first. Errors: invalid_argument for an unknown phase or policy, a link rate

@@ -1,9 +1,9 @@
 // What there is to decide in one phase: which feature maps can leave the device between their last use in
 // forward and their first in backward, when that is, and what the rest of the program needs meanwhile.
 //
-// A *map* here is a managed buffer with content that somebody reads again after its longest pause. The pause
-// is the only time that it may be away. A *segment* is one op that touches a map, or a run of ops that touch
-// none; plans act between segments.
+// A *map* here is a managed buffer whose content is read again after its longest pause. It may be away only
+// during that pause. A *segment* is one op that touches a map, or a run of ops that touch none; plans act
+// between segments.
 #pragma once
 
 #include <cstdint>
@@ -27,20 +27,20 @@ struct MovableMap {
   std::int32_t made = 0;     // first use
   std::int32_t leaves = 0;   // last use before the pause
   std::int32_t returns = 0;  // first use after it
-  std::int32_t ends = 0;     // after this one its memory goes; the last segment where it outlives the phase
+  std::int32_t ends = 0;     // its memory is freed after this one; the last segment if it outlives the phase
   std::vector<std::uint32_t> content;   // versions that are read after the pause
   std::vector<std::int32_t> producers;  // ops that make them, in program order
-  bool droppable = false;               // all of it can be made again at `returns`
+  bool droppable = false;               // all of it can be recomputed at `returns`
   bool by_convolution = false;          // a convolution made (a part of) it
   bool read_by_convolution = false;     // ... or reads it in forward
-  double replay_us = 0;                 // the ops that write to its own memory: the least that a replay takes
+  double replay_us = 0;                 // of the ops that write its own memory: the least that a replay takes
 };
 
 struct Segment {
   std::int32_t first = 0, last = 0;  // positions, inclusive
   double us = 0;                     // times of its ops and the host's gaps
-  std::uint64_t base = 0;            // most bytes of anything but maps that are alive in it
-  std::uint64_t base_before = 0;     // ... and right before it, where what is replayed for it runs
+  std::uint64_t base = 0;            // most bytes alive in it, maps excluded
+  std::uint64_t base_before = 0;     // ... and right before it, where its replays run
   std::int32_t layer = nowhere;      // of its first op
   bool convolution = false;          // it belongs to a convolution's layer
 };
@@ -49,7 +49,7 @@ struct Segment {
 struct Source {
   std::uint32_t version = 0;
   std::int32_t map = nowhere;    // it is part of that map's content
-  std::int32_t valid_until = 0;  // position before which it lies untouched in its buffer
+  std::int32_t valid_until = 0;  // its buffer holds it unchanged before this position
   std::uint64_t bytes = 0;
 };
 
@@ -79,13 +79,13 @@ struct Problem {
   std::vector<std::int32_t> segment_of;              // by position
   std::vector<std::vector<Source>> sources;          // by position: what the op reads
   std::vector<double> op_us;                         // by position: of its replay
-  std::vector<std::int32_t> producer_of;             // by version: whose replay makes it
-  std::vector<std::int32_t> map_of;                  // by version: whose content it is, or nowhere
+  std::vector<std::int32_t> producer_of;             // by version: the op whose replay makes it
+  std::vector<std::int32_t> map_of;                  // by version: the map whose content it is, or nowhere
   std::vector<std::uint32_t> buffer_of;              // by version
   std::vector<std::int32_t> map_of_buffer;           // by buffer, or nowhere
   std::vector<std::uint64_t> bytes_of;               // by version
   std::vector<std::vector<std::uint32_t>> writes;    // by position: versions that its replay makes
-  std::map<std::int32_t, Formula> substitutes;       // by position: what its replay is made by
+  std::map<std::int32_t, Formula> substitutes;       // by position: the formula of its replay
   LinkFit out, in;
   double compute_us = 0;
   std::int32_t turn = 0;  // first segment of backward
@@ -100,7 +100,7 @@ struct LinkRates {
   std::optional<double> out, in;
 };
 
-// Where pooch copied nothing while it measured, the program's own copies tell the link's rate. Error:
+// If pooch copied nothing while it measured, the link's rate comes from the program's own copies. Error:
 // invalid_argument if the phase was not timed, or its link was neither measured nor given or carries nothing.
 Result<Problem> make_problem(const Profile& profile, const PhaseProfile& phase, const LinkRates& rates = {});
 

@@ -10,7 +10,7 @@
 
 namespace pooch::policy {
 
-// What is minimised: microseconds, plus a price for what is over the cap. `better` puts what fits first.
+// The cost to minimise: microseconds, plus a price for bytes over the cap. `better` prefers what fits.
 class Price {
  public:
   Price(const Problem& problem, const Rules& rules)
@@ -19,7 +19,7 @@ class Price {
   double operator()(const Outcome& outcome) const {
     return outcome.us + per_excess_byte_ * static_cast<double>(outcome.excess);
   }
-  // Is exact where the price is at most `most`, and more than that everywhere else.
+  // The price is exact if it is at most `most`; else it is only known to be more.
   Outcome run(Simulator& simulator, const Choice& choice, double most) const {
     return simulator.run_within(choice, most, per_excess_byte_);
   }
@@ -43,8 +43,8 @@ class Search {
   // Ends early with a choice that fits and takes no more than `enough_us`.
   Search(const Problem& problem, const Rules& rules, std::uint64_t seed, double enough_us = 0);
 
-  // Improves the choice within `simulations`; never returns a worse one. `heat`: the share of the compute
-  // time by which a change may make things worse at first.
+  // Improves the choice within `simulations`; never returns a worse one. `heat`: by how much a change may
+  // worsen the price at first, as a share of the compute time.
   Choice anneal(Choice start, double heat, std::int64_t simulations);
   // One map at a time, then pairs of near ones, until nothing helps or the simulations are used up.
   Choice descend(Choice start, std::int64_t simulations);
@@ -65,7 +65,7 @@ class Search {
   double enough_us_;
   Simulator simulator_;
   Price price_;
-  std::mt19937_64 random_;  // its output is the same everywhere; distributions are not
+  std::mt19937_64 random_;  // same output on every platform; distributions differ
   Groups alike_;            // maps of identical blocks
   Groups of_size_;          // maps of equal bytes
 };

@@ -1,14 +1,14 @@
-// The simulator: what an iteration costs if the maps are classed so.
+// The simulator: what an iteration costs with a given choice of classes.
 //
 // Three engines work beside each other: the device's compute, in program order with replays just before their
 // consumers; copies to the host, in the order in which maps are used last before their pause; copies to the
 // device, in the order in which maps are needed.
 //
-// Memory is granted in the plan's order, never by the clock. Whether a choice fits is therefore a matter of
-// positions alone (`schedule`): at every step the bytes that the plan has granted and not yet given back must
-// be within the cap. The clock then only says who waits, and for what: an evicted map's bytes are free when
-// its copy has ended; until then whoever needs them waits. So a plan that fits cannot fail because something
-// takes longer than it was measured; it gets slower.
+// Memory is granted in the plan's order, never by the clock. Whether a choice fits therefore depends on
+// positions alone (`schedule`): at every step the bytes granted by the plan and not yet returned must be
+// within the cap. The clock then only determines who waits, and for what: an evicted map's bytes are free
+// when its copy has ended; until then whoever needs them waits. So a plan that fits cannot fail because
+// something takes longer than measured; it only gets slower.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ enum class Class : std::uint8_t { keep, swap, recompute };
 struct Choice {
   std::vector<Class> of;                 // by map
   std::vector<std::uint64_t> part = {};  // by map, bytes that are swapped; empty or 0: the whole map
-  // By map: what is recomputed is made for each reader among the replays before its own return, in temporary
-  // memory. Empty: never.
+  // By map: each replay that reads the map before the map returns recomputes it in temporary memory. Empty:
+  // never.
   std::vector<std::uint8_t> brief = {};
   std::uint64_t swapped(const Problem& problem, std::size_t map) const {
     return part.empty() || part[map] == 0 ? problem.maps[map].bytes : part[map];
@@ -35,26 +35,26 @@ struct Choice {
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-// When a swapped map's way back starts.
+// When a swapped map's prefetch starts.
 enum class Prefetch : std::uint8_t {
-  early,                 // as soon as there is memory from then on until its use (PooCH 4.3)
+  early,                 // as soon as there is memory for it up to its use (PooCH 4.3)
   previous_layer,        // with the layer before its reader
   previous_convolution,  // with the convolution before its reader
-  at_need,               // when its reader's turn has come
+  at_need,               // right before its reader
 };
 
 struct Rules {
   std::uint64_t cap = 0;
   Prefetch prefetch = Prefetch::early;
   bool eviction_blocks = false;  // the next op waits until the copy to the host has ended
-  bool eviction_beside = false;  // ... which starts together with the map's last reader, not after it
-  // Handles that move cost host time, and the host waits where it takes a handle from work in flight (remap).
-  // As much as was measured: unmapping, mapping and access of a chunk, and of each handle in it.
+  bool eviction_beside = false;  // the copy starts together with the map's last reader, not after it
+  // Moving handles costs host time, and the host waits before it takes a handle from work in flight (remap).
+  // Measured costs of unmap, map and access: for a chunk, and for each handle in it.
   bool remap = false;
   double chunk_us = 0, handle_us = 0;
   double launch_us = 0;                                  // from the host's decision to the device's start
   std::uint64_t chunk_bytes = std::uint64_t{128} << 20;  // largest
-  std::uint64_t piece_bytes = std::uint64_t{512} << 20;  // of a map: what leaves and comes back by itself
+  std::uint64_t piece_bytes = std::uint64_t{512} << 20;  // of a map: the most that is copied at once
   std::uint64_t handle_bytes = std::uint64_t{2} << 20;   // under a plan
 };
 
@@ -63,9 +63,9 @@ struct Span {
   Engine engine;
   double start = 0, end = 0;
   std::int32_t position = nowhere;  // of the op, on compute
-  std::int32_t map = nowhere;       // that is moved, or for whose sake is replayed
+  std::int32_t map = nowhere;       // that is moved, or that the replay is for
 };
-// Compute stands still.
+// Compute waits.
 struct Stall {
   enum class Cause : std::uint8_t {
     memory,      // for the copy out of `map` to end
@@ -82,7 +82,7 @@ struct Trace {
   std::vector<Stall> stalls;
 };
 
-// What a choice means, in order.
+// What a choice results in, in order.
 struct Step {
   std::int32_t segment = 0;
   std::int32_t replay = nowhere;  // position of the op that is replayed; nowhere: the segment itself
@@ -102,7 +102,7 @@ struct Schedule {
   std::vector<std::int32_t> step_of;  // by segment
   std::uint64_t peak = 0;
   double replay_us = 0;
-  bool possible = true;  // false: something must be made again that cannot be
+  bool possible = true;  // false: something must be recomputed that cannot be
 };
 
 struct Outcome {
@@ -119,11 +119,11 @@ class Simulator {
 
   // The time is meaningful for a feasible choice only.
   Outcome run(const Choice& choice, Trace* trace = nullptr);
-  // The same, but gives up once it is certain that the time, and a price for every byte over the cap, come to
-  // more than `most` microseconds; `us` then is what was certain, and the price still more than `most`.
+  // The same, but stops once time plus a price for every byte over the cap is certain to exceed `most`
+  // microseconds; `us` is then a lower bound that, with that price, still exceeds `most`.
   Outcome run_within(const Choice& choice, double most, double per_excess_byte);
-  // What was run last, to its end, is what the next ones differ from: their clocks start where they first do.
-  // Nothing else changes; outcomes are the same bits. `schedule` says nothing any more.
+  // Makes the last run, complete and of this choice, the base: later runs start their clocks where they first
+  // differ from it. Outcomes are still the same bits. schedule() is invalid from then on.
   void rebase(const Choice& choice);
   // Of the last run.
   const Schedule& schedule() const { return schedule_; }

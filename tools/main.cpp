@@ -92,6 +92,7 @@ constexpr const char* allows_numerics =
 
 void describe_plan(CLI::App& plan, pooch::tools::PlanOptions& options) {
   plan.add_option("profile", options.profile, "a profile.json")->type_name("PROFILE")->required();
+  // tests/gpu/programs.py reads the names in this line of help.
   plan.add_option("--policy", options.policy, "who decides: " + pooch::tools::policy_names())
       ->capture_default_str();
   plan.add_option("--memory", options.memory, "device memory that the program may use (16GiB, 80%)")

@@ -1,4 +1,4 @@
-// The program's live allocations, by address, and how much of them it needs at once.
+// The program's live allocations, by address, and the peak of what it needs.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct Allocation {
   std::uint64_t bytes;      // as requested
   bool managed;             // pooch moves it; otherwise the real driver serves it
   bool by_program;          // counts as need; false for what CUDA's own libraries take for themselves
-  std::uint64_t born;       // ops that the program had submitted by then
-  void* origin = nullptr;   // what it is from, if its caller says so
-  bool counts = true;       // by itself; false for a part of memory that counts already
-  void* backing = nullptr;  // whatever the one who moves it keeps for it
+  std::uint64_t born;       // steps that the program had submitted by then
+  void* origin = nullptr;   // what it was allocated from, if the caller says so
+  bool counts = true;       // against the cap by itself; false: a block of a slab that counts as a whole
+  void* backing = nullptr;  // data of whoever moves it; not read here
   Versions* content = nullptr;
 };
 
@@ -31,10 +31,10 @@ class Allocations {
   void set_backing(Address base, void* backing) {
     by_address_.find(base)->second.allocation.backing = backing;
   }
-  // The allocation that starts at `base` is no more; empty if there is none. A pointer to it may be read all
-  // the same, as long as this lives, and finds another id.
+  // Ends the allocation that starts at `base`; empty if there is none. A pointer to it may still be read as
+  // long as this lives, and finds another id.
   std::optional<Allocation> take(Address base);
-  // The live allocation that contains `address`, or nullptr. Valid until the next add or remove.
+  // The live allocation that contains `address`, or nullptr. Valid until the next add or take.
   const Allocation* containing(Address address) const;
   const Allocation* starting_at(Address base) const;
   // In order of their addresses.
@@ -43,7 +43,7 @@ class Allocations {
     for (const auto& [base, entry] : by_address_) visit(entry.allocation);
   }
 
-  // How often allocations came or went: what containing() said holds for as long as this stays.
+  // Counts additions and removals: what containing() said holds as long as this is unchanged.
   std::uint64_t changes() const { return changes_; }
 
   std::uint64_t need_bytes() const { return need_peak_; }                  // peak of live requested bytes

@@ -5,12 +5,12 @@
 //      ^  \_________________________^  |  ^ the last step of a phase: the next one is predicted
 //      |        a known phase begins   |__|
 //
-// Once something else came than was predicted, a longer period may show that the iterations so far are parts
-// of one, as the time steps of a recurrent layer are. Their phases are given up, and the whole ones found.
+// After a wrong prediction a longer period may show that the iterations so far are parts of longer ones, like
+// the time steps of a recurrent layer. Their phases are given up, and the longer iterations replace them.
 //
-// A stretch that fits no phase is cut into iterations once a known phase begins again; each is then a phase
-// of its own. A tail that holds no iteration, as an optimiser's step after several passes, makes the
-// iteration before it one of another phase.
+// A stretch that fits no phase is cut into iterations once a known phase begins again; each then gets a
+// phase. A stretch that holds no iteration, like an optimiser's step after several passes, is added to the
+// iteration before it, which then belongs to another phase.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Phase {
   std::vector<std::uint64_t> keys;  // of its steps, by position
   std::uint64_t id;                 // hash of the keys
   std::uint64_t seen = 0;           // complete iterations
-  bool given_up = false;            // they were parts of others; not counted
+  bool given_up = false;            // they were parts of longer iterations; not counted
 };
 
 // An iteration that has just become complete.
@@ -44,9 +44,9 @@ class Iterations {
  public:
   explicit Iterations(OpLog& log) : log_(log), finder_(log) {}
 
-  // The log's last step is new. Appends the iterations that are now known to be complete, in order. One that
-  // was appended may come again, longer and as another phase, if it turns out to go on (`start` is the same),
-  // or within one that began before it, if it is given up.
+  // The log's last step is new. Appends the iterations that are now known to be complete, in order. An
+  // appended iteration may be appended again: longer, as another phase with the same `start`, or, if its
+  // phase is given up, inside one that began earlier.
   void push(std::vector<Iteration>& completed);
 
   // The phase that the program is believed to be in, and the step it began with; none while unknown.
@@ -55,8 +55,8 @@ class Iterations {
     StepIndex start;
   };
   std::optional<Where> where() const;
-  // Where the next step will be if it is one with this local key and these sources; none where no phase that
-  // is known goes on so. Nothing changes.
+  // Where the next step will be if it has this local key and these sources; none if no known phase continues
+  // so. Changes nothing.
   std::optional<Where> expect(std::uint64_t local_key, std::span<const Source> sources) const;
 
   const Phase& phase(PhaseIndex index) const { return phases_[static_cast<std::uint32_t>(index)]; }
@@ -69,11 +69,11 @@ class Iterations {
     StepIndex start;
   };
 
-  // Something came that was not predicted. What has come since:
+  // What has come since a step that was not predicted:
   struct Doubt {
     StepIndex from;
     PeriodFinder finder;
-    std::uint64_t examined;             // the longest period that has been, since the latest surprise
+    std::uint64_t examined;             // the longest period examined since the latest such step
     std::vector<Iteration> iterations;  // complete ones
   };
 

@@ -1,7 +1,7 @@
 // The latest part of a program's call stream, as far back as iterations have to be recognised and described.
 //
 // A *step* is an op that counts: the program's own work in its order. Copies between host and device and
-// trials of algorithms are no steps; they are noted between two steps.
+// trials of algorithms are no steps; such copies are logged between two steps.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct Operand {
   bool managed;                       // pooch moves the allocation
   std::uint64_t born;                 // the allocation's
   void* backing = nullptr;            // the allocation's, valid while it lives
-  const Allocation* owner = nullptr;  // the allocation; another by its id once that has ended
+  const Allocation* owner = nullptr;  // the allocation; once that has ended, its id is another
 };
 
 // A part of an operand's old content, and where it came from.
@@ -39,7 +39,7 @@ struct Source {
   Producer producer;
 };
 
-// Of a call that has a substitute (core/substitute.h): the numbers of its operands.
+// For a call that has a substitute (core/substitute.h): indices of its operands.
 struct SubstituteOperands {
   bool known = false;
   BatchNormOperands<std::uint8_t> at{};
@@ -56,7 +56,7 @@ struct Description {
   std::uint32_t site = 0;           // the call's
   TriedAlgorithm tried{};           // the call's
   Clip clip = Clip::none;           // the call's
-  SubstituteOperands substitute{};  // as far as somebody asked the call
+  SubstituteOperands substitute{};  // known only if the call was asked for it
 };
 
 struct LoggedOp {
@@ -100,9 +100,9 @@ class OpLog {
                 std::span<const Operand> operands, std::span<const Source> sources);
   void add_copy(const LoggedCopy& copy) { copies_.push_back(copy); }
   void add_allocation(const LoggedAllocation& event) { allocations_.push_back(event); }
-  // Everything before `step` may go.
+  // Steps before `step` may be dropped.
   void forget_before(StepIndex step);
-  // Nothing is remembered; the next step is `next`.
+  // Forgets everything; the next step is `next`.
   void restart(StepIndex next);
 
  private:

@@ -24,14 +24,15 @@ class PeriodFinder {
 
   // Forgets everything; the stream to be looked at begins at `from`.
   void restart(StepIndex from);
-  // The log's last step is new. Returns the shortest period longer than that of which the last two are equal.
+  // The log's last step is new. Returns the shortest period over `longer_than` whose last two repetitions are
+  // equal.
   std::optional<Period> push(std::uint64_t longer_than = 0);
 
  private:
   struct Candidate {
     std::uint64_t length;
     std::uint64_t run;                   // steps in a row that equal the one `length` before
-    std::int64_t kept = 0, changed = 0;  // operands in memory that outlives the period: the same, or other
+    std::int64_t kept = 0, changed = 0;  // operands in memory that outlives the period: same memory, or other
   };
   void propose(StepIndex step);
   bool extend(Candidate& candidate, StepIndex step) const;

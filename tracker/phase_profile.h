@@ -1,4 +1,4 @@
-// One iteration, described: the structural half of a profile. Times are filled in by who measured them.
+// One iteration, described: a profile without its times, which whoever measures them fills in.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline constexpr std::uint32_t no_buffer = ~std::uint32_t{0};
 
 // The steps [start, end) as a phase's profile, without graph and times. The log must hold them.
 PhaseProfile describe_iteration(const OpLog& log, StepIndex start, StepIndex end);
-// ... and where every operand is in it.
+// ... and every operand's buffer in it.
 PhaseProfile describe_iteration(const OpLog& log, StepIndex start, StepIndex end, OperandBuffers& operands);
 
 }  // namespace pooch::tracker

@@ -1,4 +1,4 @@
-// Who wrote what: steps of the program, or what came beside them.
+// What wrote a version: a step, a host copy or a trial.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@ namespace pooch::tracker {
 // Index of a step among all steps of the run, from 0.
 using StepIndex = std::uint64_t;
 
-// Who wrote a version.
+// The writer of a version.
 class Producer {
  public:
   static constexpr Producer step(StepIndex index) { return Producer(index + 1); }
   // A host copy or a trial, and the number of steps before it.
   static constexpr Producer beside(StepIndex steps) { return Producer(beside_bit | steps); }
   constexpr bool is_step() const { return (value_ & beside_bit) == 0; }
-  // The step itself, or the number of steps before.
+  // The step itself, or the number of steps before it.
   constexpr StepIndex index() const { return is_step() ? value_ - 1 : value_ & ~beside_bit; }
   friend constexpr bool operator==(Producer, Producer) = default;
 

@@ -1,5 +1,4 @@
-// Which allocation an address lies in, at once where it was asked before: a program's iterations use the same
-// addresses.
+// A cache of which allocation an address lies in: a program's iterations use the same addresses again.
 #pragma once
 
 #include <array>
@@ -10,7 +9,7 @@
 
 namespace pooch::tracker {
 
-// Not for several threads at once.
+// Not thread-safe.
 class RecentOwners {
  public:
   // As Allocations::containing.

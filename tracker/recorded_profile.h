@@ -1,4 +1,4 @@
-// A recorded run once more, without the program: what the tracker learns of its calls.
+// Runs the tracker on a recording, without the program.
 #pragma once
 
 #include "core/profile.h"

@@ -8,8 +8,9 @@
 
 namespace pooch::tracker {
 
-// Position of the first op of the backward pass, or `outside` where there is none. It begins behind the last
-// op of a kind that only forward passes have; where no kind tells, at the position at which most is alive.
+// Position of the first op of the backward pass, or `outside` if there is none. It begins after the last
+// forward-only op before the first backward-only op; if no kind tells, at the position at which most is
+// alive.
 std::int32_t find_turn(const PhaseProfile& phase);
 
 // Sets turn, kind and the roles of all versions. `inputs`: the versions that were copied in for the

@@ -15,11 +15,12 @@ namespace pooch::tracker {
 std::vector<StepIndex> starts_in_period(const OpLog& log, StepIndex first, std::uint64_t length);
 
 // Whether iterations may begin at these steps of the second period, in ascending order, at least one: of what
-// forward made little is alive there beside what is alive within, and where kinds tell each has a forward op.
+// forward made, little is alive there compared with the most alive within, and each has a forward op if kinds
+// tell.
 bool may_begin_at(std::span<const StepIndex> starts, const OpLog& log, StepIndex first, std::uint64_t length);
 
-// The same as starts_in_period() for a stretch that does not repeat. Empty if no iteration is in it: the end
-// of another one then, as an optimiser's step.
+// The same as starts_in_period() for a stretch that does not repeat. Empty if it holds no iteration: it then
+// is the end of another one, like an optimiser's step.
 std::vector<StepIndex> starts_in_stretch(const OpLog& log, StepIndex first, StepIndex end);
 
 }  // namespace pooch::tracker

@@ -19,7 +19,7 @@ namespace pooch::tracker {
 // One call with its operands resolved to live allocations.
 struct Op {
   Description description;
-  std::uint64_t local_key = 0;  // equal for calls that are alike but for their addresses and producers
+  std::uint64_t local_key = 0;  // equal for calls that differ only in addresses and producers
   std::uint32_t stream = 0;     // ordinal of the stream by first use
   bool step = false;            // counts as the program's own work
   bool managed = false;         // some operand is
@@ -34,12 +34,12 @@ class Tracker {
   const Allocation& allocated(Address base, std::uint64_t bytes, bool managed, bool by_program,
                               void* origin = nullptr, bool counts = true);
   void set_backing(Address base, void* backing) { allocations_.set_backing(base, backing); }
-  // The allocation that starts at `base` is no more, and its content is dead. Nothing if there is none.
+  // Ends the allocation that starts at `base`; its content is dead. Empty if there is none.
   std::optional<Allocation> freed(Address base);
 
-  // Ops are not told from now on, until watch(). Allocations are, and are not logged.
+  // From now on until watch(), ops are not reported here. Allocations are, but are not logged.
   void look_away() { watching_ = false; }
-  // Ops are told again. Whatever lives may hold content that nobody knows the origin of.
+  // Ops are reported again. Live allocations may hold content of unknown origin.
   void watch();
 
   // Resolves the call into `op` (its storage is reused). An access that runs past its allocation is cut at

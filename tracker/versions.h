@@ -18,7 +18,7 @@ struct Version {
 // scratch.
 class Versions {
  public:
-  // [offset, offset + bytes) has new content. What an earlier version had outside of it stays that version.
+  // [offset, offset + bytes) has new content. Parts of earlier versions outside of it remain.
   void write(std::uint64_t offset, std::uint64_t bytes, Producer producer);
   // The content of the region is dead.
   void kill(std::uint64_t offset, std::uint64_t bytes);

@@ -1,21 +1,22 @@
 // Alias mode: every chunk of the planned phases is mapped to the frames that the layout gave it, and shares
-// them with chunks whose times do not meet: who comes next follows, on the device, what the one before did
-// last. In steady state no handle is created. Few chunks are mapped anew between two stays; before that the
-// host waits until the device is done with the chunk's addresses.
+// them with chunks whose stays do not overlap: the next tenant waits, on the device, for the last work of the
+// previous one. In steady state no handle is created. Few chunks are mapped anew between two stays; before
+// that the host waits until the device is done with the chunk's addresses.
 //
 //   private mappings --- build ---> frames --- dismantle ---> private mappings (remap, demand mode)
 //
-// Not in it, and mapped privately: what host copies touch (they come when they come), and buffers whose
-// address differs from iteration to iteration. Not thread-safe: the session's mutex guards it.
+// Mapped privately instead: what host copies touch at arbitrary times, and buffers that do not keep one
+// address, or two in turn. Not thread-safe: the session's mutex guards it.
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <span>
 #include <vector>
 
-#include "runtime/execution/layout.h"
+#include "runtime/execution/layout_finder.h"
 #include "runtime/execution/script.h"
+#include "runtime/execution/stays.h"
 #include "runtime/memory/handle_pool.h"
 #include "runtime/memory/held.h"
 #include "runtime/memory/residency.h"
@@ -24,14 +25,6 @@
 
 namespace pooch::runtime {
 
-// A planned phase and where its buffers lie.
-struct AliasPhase {
-  const Script* script = nullptr;
-  const KnownPhase* known = nullptr;
-  std::vector<std::vector<Range*>> ranges;  // by buffer: one, or two in turn; none: not to be aliased
-  std::vector<Range*> slots;                // by slot of the script; nullptr: a small one
-};
-
 class AliasMode {
  public:
   AliasMode(Device& device, StreamOrder& order, HandlePool& pool, Residency& residency,
@@ -39,30 +32,28 @@ class AliasMode {
       : device_(device), order_(order), pool_(pool), residency_(residency), departures_(departures) {}
 
   bool built() const { return !frames_.empty(); }
-  // The last build or trial: bytes that it lacked; whether its layout fitted, and was given up for a better
-  // one.
-  std::uint64_t shortfall() const { return shortfall_; }
-  bool took_too_long() const { return took_too_long_; }
-  // From now on layouts that fit are taken, whatever they cost.
-  void take_any() { wasteful_ = all_layouts; }
+  // Of builds and trials.
+  LayoutFinder& finder() { return finder_; }
+  const LayoutFinder& finder() const { return finder_; }
   std::size_t chunks() const { return places_.size(); }
   std::size_t frames() const { return frames_.size(); }
   bool serves(const Script& script) const;
   // The device must be idle. May release `held`, for copies to end. Error: out_of_memory, the layout does not
-  // fit or there is no room on the host to save what lives; device. Mappings are private as before then.
-  Status build(std::vector<AliasPhase> phases, Held& held);
-  // Whether build() would find a layout now; nothing is mapped for that. Not while one is built.
-  Status try_out(std::vector<AliasPhase> phases);
+  // fit or takes too long, or the host has no room to save live content; device. After an error mappings are
+  // private as before.
+  Status build(std::vector<PlacedPhase> phases, Held& held);
+  // Whether build() would find a layout now; maps nothing. Not while built().
+  Status try_out(std::vector<PlacedPhase> phases);
   // Private mappings again. The device must be idle.
   Status dismantle();
 
   enum class Admission : std::uint8_t {
     done,        // the chunks have their frames
     busy,        // ask again when the device is beyond `busy()`
-    unforeseen,  // the layout has no frames for them then
+    unforeseen,  // the layout has no frames for them at that step
   };
   // The operands are about to be used at this step of the script (nullptr: between iterations): gives their
-  // chunks the frames. Error: what the device has mapped is in doubt.
+  // chunks the frames. Error: the device's mappings are in doubt.
   Result<Admission> admit(const Script* script, std::int32_t step,
                           std::span<const tracker::Operand> operands);
   // The chunk's prefetch: as `admit`, and its content comes back.
@@ -71,41 +62,22 @@ class AliasMode {
   std::uint64_t moves() const { return moves_; }  // frames that were mapped anew for a chunk
 
  private:
-  // A chunk with its stays, by phase, and the frames that it has in them.
-  struct Stay {
-    LayoutSpan span;
-    std::uint32_t spot = 0;
-  };
-  struct Place {
-    Range* range = nullptr;
-    std::size_t first = 0, count = 1;  // of the range's chunks, which become one when the layout is taken
-    std::uint64_t bytes = 0;
-    Chunk* chunk = nullptr;
-    std::vector<std::vector<Stay>> in;
-    std::vector<std::vector<Frame*>> spots;  // different ones
+  // The frames that a place has in its stays.
+  struct Mapping {
+    std::vector<std::vector<Frame*>> spots;  // distinct ones
     std::size_t common = 0;                  // first frames, which all spots have
     std::uint32_t spot = 0;                  // that the chunk is mapped to
-    const Stay* at(std::size_t phase, std::int32_t step) const;
-    bool goes_with(const Place& other) const;  // has the same stays, but for when they are free
-    void join(const Place& next);              // the neighbour behind it, that goes with it
   };
   void collect();
-  void hold(Range& range, std::size_t chunk, std::size_t phase, LayoutSpan span);
-  static void join_stays(Place& place);
-  void join_neighbours();
+  void index_places();
   Status merge_chunks();
-  void hold_buffer(std::size_t phase, std::uint32_t buffer, Range& range);
-  double duration_us() const;
-  bool takes_too_long(const Layout& layout) const;
   std::uint64_t beside() const;
-  std::vector<LayoutItem> items() const;
-  Result<const Layout*> find(std::vector<AliasPhase> phases);
-  const Layout& search(std::vector<LayoutItem> all, std::uint64_t room);
+  Result<const Layout*> find(std::vector<PlacedPhase> phases);
   Status save_and_unmap(Held& held);
   Status take_frames(const Layout& layout);
   Status map_all(const Layout& layout);
   Result<Admission> give_frames(Chunk& chunk, std::size_t phase, std::int32_t step);
-  Result<Admission> move(Place& place, std::uint32_t spot);
+  Result<Admission> move(std::size_t place, std::uint32_t spot);
   static bool begin_tenancy(Chunk& chunk);
   std::size_t index_of(const Script* script) const;
 
@@ -114,23 +86,15 @@ class AliasMode {
   HandlePool& pool_;
   Residency& residency_;
   Departures& departures_;
-  std::vector<AliasPhase> phases_;
+  std::vector<PlacedPhase> phases_;
   std::vector<Place> places_;
+  std::vector<Mapping> mappings_;              // by place
   std::map<const Chunk*, std::size_t> index_;  // into places_
   std::vector<Frame> frames_;
   Marks busy_;
   std::size_t latest_ = 0;  // phase that was followed last
-  // The latest search and what it found: a trial and the build behind it ask for the same.
-  struct Search {
-    std::vector<LayoutItem> items;
-    std::uint64_t room = 0;
-    Layout found;
-  };
-  Search latest_search_;
-  std::uint64_t shortfall_ = 0, moves_ = 0;
-  static constexpr int all_layouts = 6;  // that are given up for what they cost
-  int wasteful_ = 0;                     // that were
-  bool took_too_long_ = false;
+  LayoutFinder finder_;
+  std::uint64_t moves_ = 0;
 };
 
 }  // namespace pooch::runtime

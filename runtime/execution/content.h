@@ -1,10 +1,10 @@
-// Which content is where at every position of an iteration in which maps are dropped and made again: what a
-// plan must not spoil. Worked out from positions alone.
+// Where content is at every position of an iteration with dropped and recomputed maps: shows whether a plan
+// would destroy any. Uses positions alone.
 //
-// A map that was dropped is away until the ops that make it again have been replayed. No op may touch it
-// meanwhile. What is read of it afterwards must have been made again or be newer, and nothing that the reader
-// did not find over it without the plan may have been written over it since. Told in the order of execution:
-// copy, begin_chain, replayed, run, drop, and end() behind the last op.
+// A dropped map is away until the ops that recompute it have been replayed. No op may touch it meanwhile.
+// Later reads must find recomputed or newer content, with nothing written over it since that the reader would
+// not have met without the plan. Call in the order of execution: copy, begin_chain, replayed, run, drop, and
+// end() after the last op.
 #pragma once
 
 #include <cstdint>
@@ -21,36 +21,37 @@ namespace pooch::runtime {
 
 class Content {
  public:
-  // Neither may change: versions in the order in which they were written to one place.
+  // Versions, in the order in which they were written to one place.
   using Writes = std::vector<std::uint32_t>;
 
+  // `phase` must outlive it, unchanged.
   explicit Content(const KnownPhase& phase);
-  // A map that is dropped some time; its buffer must be the phase's. It is back with the replays before the
-  // op at `returns`, or with the first that make all of it if that is `outside`.
+  // Adds a map that is dropped at some time; its buffer must be the phase's. It is back with the replays
+  // before the op at `returns`; if that is `outside`, with the first replays that make all of it.
   void add(const PlanMap& map, std::int32_t returns);
 
   // The host copies before the op at `p`, as far as they are known. Errors, here and below: invalid_argument.
   Status copy(std::int32_t p);
-  // What is replayed before the op at `p`: it brings back the maps all of whose ops are among it.
+  // The replays before the op at `p`: they bring back the maps whose ops are all among them.
   void begin_chain(std::int32_t p, const std::vector<PlanAction>& actions);
   // Whether the buffer's map comes back with the chain at hand, and is not back yet.
   bool returns(std::uint32_t buffer) const;
-  // Into the memory of a map that comes back.
+  // `op` was replayed into the memory of a returning map.
   void replayed(std::uint32_t buffer, std::int32_t op);
   // The program's op.
   Status run(std::int32_t p);
   void drop(std::uint32_t buffer);
-  // What the next iteration may find.
+  // Checks what the next iteration finds.
   Status end() const;
 
   // Whether op `reader`, run before the op at `p`, finds the version where the program put it.
   bool in_place(std::uint32_t version, std::int32_t reader, std::int32_t p) const;
-  // Whether the version is there still, for op `reader`. What was written later must be what lay over it when
-  // that op first read it.
+  // Whether the version is intact for op `reader`: whatever was written over it later must already have been
+  // there when that op first read it.
   bool intact(const Writes& writes, std::uint32_t version, std::int32_t reader) const;
-  // Whether there is ever content in it.
+  // Whether the buffer ever holds content.
   bool holds(std::uint32_t buffer) const { return !by_buffer_[buffer].empty(); }
-  // Since the buffer's map was dropped.
+  // The writes since the buffer's map was dropped.
   Writes& writes(std::uint32_t buffer) { return maps_.at(buffer).writes; }
 
  private:

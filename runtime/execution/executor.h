@@ -1,11 +1,11 @@
-// Follows plans: evicts, prefetches, drops and replays at the positions that they name.
+// Carries out plans: evicts, prefetches, drops and replays at the positions that they name.
 //
 //   idle -- a boundary, and the phase has a plan --> following -- the last op --> idle
 //   following -- an op that the plan does not expect, before it launches -->
 //       what was dropped is replayed --> idle: demand mode until the next boundary
 //
-// Ops are matched by key before they launch. Nothing here guesses: what a plan wants and cannot be had (no
-// host memory, a call that cannot be kept) is left undone, and Demand serves what is missing.
+// Ops are matched by key before they launch. Nothing here guesses: plan actions that are impossible (no host
+// memory, a call that cannot be kept) are left undone, and Demand supplies what is missing.
 //
 // Not thread-safe: the session's mutex guards it.
 #pragma once
@@ -46,17 +46,17 @@ struct ExecutorCounts {
   std::uint64_t moves = 0;  // frames that were mapped for chunks which have others at other times
   std::uint64_t left = 0;   // plans left at an op that they did not expect
   std::uint64_t replays = 0;
-  std::uint64_t substitutes = 0;       // of them, made by other means than the call
+  std::uint64_t substitutes = 0;       // of those, by substitutes
   std::uint64_t aliased = 0;           // times that alias mode was begun
   std::uint64_t unplanned = 0;         // times that Demand was asked for memory while a plan was followed
-  std::uint64_t moved_prefetches = 0;  // that start earlier than planned, because they were waited for
+  std::uint64_t moved_prefetches = 0;  // moved ahead of the plan, because ops waited for them
   std::uint64_t undone_moves = 0;      // times that they were put back
 };
 
-// The plan that most device time went into: what it foretold, and what came.
+// The plan that most device time went into: predicted and measured.
 struct PlanPace {
   double predicted_ms = 0;                     // per iteration
-  std::optional<double> actual_ms;             // median, from the begin of one to the begin of the next
+  std::optional<double> actual_ms;             // median, from the start of one to the start of the next
   std::uint64_t predicted_peak = 0, peak = 0;  // bytes of device memory, in iterations that followed a plan
 };
 
@@ -78,49 +78,49 @@ class Executor {
         alias_(parts.device, parts.order, parts.pool, parts.residency, parts.departures),
         clock_(parts.device),
         waits_(parts.device) {}
-  // What is done is shown in the timeline from now on; nullptr: in none.
+  // From now on shows what is done in the timeline; nullptr: in none.
   void show_in(Trace* trace) { trace_ = trace; }
 
-  // The plan is followed from the phase's next iteration on, in place of the one that the phase had. Error
-  // invalid_argument: it is not of this phase.
+  // The plan is followed from the phase's next iteration on and replaces the phase's earlier one. Error
+  // invalid_argument: it is not of this phase, or would destroy content.
   Status adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known, double out_us_per_byte,
                Held& held);
-  // More is known of a phase that may have a plan; its structure is the same.
+  // Updates what is known of a phase that may have a plan; its structure must be the same.
   void refresh(tracker::PhaseIndex phase, const KnownPhase& known);
-  // The phase's plan was not laid out, so it is followed by remapping: the bytes that a plan should use less;
+  // The phase's plan has no layout and is carried out by remapping. `bytes`: how much less a plan should use;
   // `fits`: there was a layout, but it took too long. Once per plan; else 0.
   struct Shortfall {
     std::uint64_t bytes = 0;
     bool fits = false;
   };
   Shortfall take_shortfall(tracker::PhaseIndex phase);
-  // Looks whether the plans at hand can be laid out, as far as their phases are known. Where that is not so
-  // take_shortfall() tells before an iteration has been spent on it.
+  // Tests whether the current plans have a layout, as far as their phases are known; if not, take_shortfall()
+  // says so before an iteration is spent.
   Status try_layout();
-  // The next layouts that fit are taken, however long they take.
-  void take_any_layout() { alias_.take_any(); }
+  // From now on layouts that fit are accepted, however long they take.
+  void take_any_layout() { alias_.finder().take_any(); }
 
-  // Demand has been asked for memory in several iterations in a row that followed the phase's plan: what such
-  // an iteration takes, in milliseconds. Once per plan; else empty.
+  // Milliseconds of an iteration under the phase's plan, if Demand was asked for memory in several of them in
+  // a row. Once per plan; else empty.
   std::optional<double> take_shortage(tracker::PhaseIndex phase);
 
-  // Positions of ops that the phase's plan made again by substitutes, for maps that came out other than they
-  // were. Since the last time.
+  // Positions of ops that the phase's plan replayed by substitutes, for maps that then differed from what was
+  // dropped. Since the last call.
   std::set<std::int32_t> take_disproved(tracker::PhaseIndex phase);
 
-  // Whether a layout is of any use, as far as is known.
+  // Whether alias mode is possible, as far as is known.
   bool may_alias() const;
 
-  // What was done ahead of an op, and at which state of things.
+  // What before() did, and in which state.
   struct Readied {
     std::optional<std::int32_t> position;  // where a plan is followed
     std::uint64_t ops = 0, changes = 0;
   };
-  // An op is about to be launched in `stream`: does what comes before it. May release `held` and take it
-  // again. Error: content that the op may need cannot be made again; the op must not run.
+  // An op is about to be launched in `stream`: carries out the plan's actions before it. May release `held`
+  // and take it again. Error: content that the op may need cannot be recomputed; the op must not run.
   Result<Readied> before(const tracker::Op& op, StreamHandle stream, Held& held);
-  // Whoever released the lock since may have let in other ops. Then the op has another position, or the plan
-  // has dropped what it needs: before() has to be asked again.
+  // Whether other ops came in since, while the lock was released. The op may then have another position, or
+  // need what the plan has dropped: call before() again.
   bool overtaken(const Readied& readied) const;
   // Whether the plan will replay the op at this position.
   bool wants_copy(std::int32_t position) const {
@@ -131,18 +131,18 @@ class Executor {
   // else is wrong.
   Status after(std::int32_t position, const tracker::Op& op);
 
-  // Private mappings for everything, so that Demand can move it; nothing where that is so already. Error: the
-  // program itself holds up a stream.
+  // Gives everything private mappings, so that Demand can move it; does nothing if it has them. Error: the
+  // program itself blocks a stream.
   Status dismantle(Held& held);
   bool aliased() const { return alias_.built(); }
 
   // The allocation is about to end. Error: as for `before`.
   Status freeing(const Range& range, AllocationId allocation, Held& held);
 
-  // The same of memory that is the driver's. True: replays that read it have been launched just now.
+  // The same for memory that the driver serves. True: replays that read it were launched just now.
   Result<bool> freeing_outside(AllocationId allocation, Held& held);
 
-  // The allocation has ended: its memory is the next to serve elsewhere.
+  // The allocation has ended: its memory is reused first.
   Status freed(Range& range);
 
   // Empty: no plan was followed.
@@ -163,7 +163,7 @@ class Executor {
   struct Adopted {
     std::unique_ptr<const Script> script;
     KnownPhase known;
-    bool alias = false;   // to be had in alias mode
+    bool alias = false;   // its plan is for alias mode
     Shortfall shortfall;  // of its layout
     Shortage shortage = {};
     MapTrust trust;
@@ -177,9 +177,9 @@ class Executor {
   Status idle(Held& held);
   Status settle_mappings(const Script* wanted, Held& held);
   Status build_alias(Held& held);
-  Result<std::vector<AliasPhase>> open_phases();
+  Result<std::vector<PlacedPhase>> open_phases();
   void do_without_layout(const Error& why, Shortfall shortfall);
-  AliasPhase alias_phase(const Adopted& adopted);
+  PlacedPhase placed_phase(const Adopted& adopted);
   Status admit(std::int32_t step, std::span<const tracker::Operand> operands, Held& held);
   Status fetch_aliased(const Iteration::Pending& next, Held& held);
   template <class Ask>
@@ -239,7 +239,7 @@ class Executor {
   // What is known of plans, by phase.
   struct Book {
     std::map<tracker::PhaseIndex, Adopted> scripts;
-    std::vector<std::unique_ptr<const Script>> replaced;              // an iteration may still be of one
+    std::vector<std::unique_ptr<const Script>> replaced;              // an iteration may still follow one
     std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused;   // buffers that are not to be dropped
     std::map<tracker::PhaseIndex, std::set<std::int32_t>> disproved;  // ops whose substitutes may be wrong
   };

@@ -69,7 +69,8 @@ Status Executor::build_alias(Held& held) {
     log::info("alias mode: {} chunks in {} pieces of memory", alias_.chunks(), alias_.frames());
     return Done{};
   }
-  do_without_layout(built.error(), {opened ? alias_.shortfall() : 0, alias_.took_too_long()});
+  do_without_layout(built.error(),
+                    {opened ? alias_.finder().shortfall() : 0, alias_.finder().took_too_long()});
   return parts_.residency.doubt() ? built : Status(Done{});
 }
 
@@ -79,12 +80,12 @@ void Executor::do_without_layout(const Error& why, Shortfall shortfall) {
 }
 
 // Phases that a layout is wanted for, with their slots open.
-Result<std::vector<AliasPhase>> Executor::open_phases() {
-  std::vector<AliasPhase> phases;
+Result<std::vector<PlacedPhase>> Executor::open_phases() {
+  std::vector<PlacedPhase> phases;
   for (auto& [phase, adopted] : book_.scripts) {
     if (!adopted.alias || parts_.tracker.iterations().phase(phase).given_up) continue;
     if (const auto opened = open_slots(adopted); !opened) return opened.error();
-    phases.push_back(alias_phase(adopted));
+    phases.push_back(placed_phase(adopted));
   }
   return phases;
 }
@@ -94,7 +95,8 @@ Status Executor::try_layout() {
   auto phases = open_phases();
   if (!phases || phases->empty()) return close_slots();
   const auto found = alias_.try_out(std::move(*phases));
-  if (!found) do_without_layout(found.error(), {alias_.shortfall(), alias_.took_too_long()});
+  if (!found)
+    do_without_layout(found.error(), {alias_.finder().shortfall(), alias_.finder().took_too_long()});
   return close_slots();
 }
 
@@ -133,9 +135,9 @@ Status Executor::close_slots() {
   return Done{};
 }
 
-AliasPhase Executor::alias_phase(const Adopted& adopted) {
+PlacedPhase Executor::placed_phase(const Adopted& adopted) {
   const KnownPhase& known = adopted.known;
-  AliasPhase made{adopted.script.get(), &known, {}, adopted.slots};
+  PlacedPhase made{adopted.script.get(), &known, {}, adopted.slots};
   const auto range_at = [&](Address base, std::size_t b) -> Range* {
     Range* const range = parts_.residency.find(base);
     return range != nullptr && range->bytes >= known.profile.buffers[b].bytes ? range : nullptr;

@@ -63,10 +63,15 @@ std::optional<EarlierPrefetches> start_earlier(const Script& script, std::span<c
       }
       latest = to;
       if (to == p) continue;
-      const PlanAction moved{PlanAction::Kind::prefetch, script.maps()[map].number,
-                             up_to == life.moved ? 0 : up_to};
       auto& from = before[p];
-      from.erase(std::find(from.begin(), from.end(), moved));
+      const auto action_of = std::find_if(from.begin(), from.end(), [&](const PlanAction& other) {
+        return other.kind == PlanAction::Kind::prefetch && other.subject == script.maps()[map].number &&
+               other.up_to == (up_to == life.moved ? 0 : up_to);
+      });
+      PlanAction moved = *action_of;
+      if (moved.time)
+        moved.time->at_us = std::max(0.0, moved.time->at_us - (script.start_us(p) - script.start_us(to)));
+      from.erase(action_of);
       if (from.empty()) before.erase(p);
       before[to].push_back(moved);
       ++result.moved;

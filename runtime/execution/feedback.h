@@ -14,7 +14,7 @@ namespace pooch::runtime {
 struct EarlierPrefetches {
   Plan plan;
   std::uint32_t moved = 0;  // prefetches
-  double longest_us = 0;    // that one of these was waited for
+  double longest_us = 0;    // longest wait for one of these
 };
 
 // `waits_us`: by index of the script's maps, how long an op waited for it. The order of prefetches stays,
@@ -23,8 +23,8 @@ struct EarlierPrefetches {
 std::optional<EarlierPrefetches> start_earlier(const Script& script, std::span<const double> waits_us);
 
 // Watches a plan being followed, in rounds: some iterations are measured, then prefetches are moved. Ends
-// when nobody waits any more, when nothing can be moved, or when a round has made iterations longer; then the
-// plan of the round before is the last.
+// when no op waits any more, when nothing can be moved, or when a round has made iterations longer; then the
+// plan of the round before is final.
 class Feedback {
  public:
   static constexpr std::size_t iterations = 3;  // that are measured in a round

@@ -1,9 +1,9 @@
 // One iteration that follows a plan: how far it has come, where its maps lie, and which of its calls are
-// kept. It dies when the iteration ends or the plan is left.
+// kept. It exists until the iteration ends or the plan is left.
 //
-// The executor shares it with a thread that waits for the device in the middle of it. Should another thread's
-// op be its last meanwhile, the one that waited still reads what was kept, and then sees that another
-// iteration is the current one, or none.
+// A thread that waits for the device in the middle of it shares it with the executor. If another thread's op
+// ends the iteration meanwhile, the waiting thread can still read what was kept, and then sees that another
+// iteration is current, or none.
 //
 // The session's mutex guards it.
 #pragma once
@@ -43,21 +43,21 @@ struct Iteration {
     std::vector<std::uint32_t> operand_of;  // by access: index of the operand, or none
     StreamHandle stream{};
     std::string_view function;
-    std::optional<Substitute> substitute;  // if some replay of it is made by that
+    std::optional<Substitute> substitute;  // if a replay of it uses one
   };
 
   // It began with the step `start`; `now` is the step that comes next. `script` outlives it.
   Iteration(const Script& script, tracker::StepIndex start, tracker::StepIndex now);
 
-  // The op at `position` touches these: maps that it touches first lie there.
+  // The op at `position` touches these: binds the maps that no earlier op touched.
   void bind(std::int32_t position, std::span<const tracker::Operand> operands,
             const tracker::Allocations& live);
   void keep(std::int32_t at, const Call& call, const tracker::Op& op, std::unique_ptr<Replay> replay);
-  // The op at `position` has done this to its operand. Replays that count on something else are not made.
+  // Notes what the op did to its operand; replays that assume otherwise are skipped.
   void went_through(std::int32_t position, Clip clip);
   // The kept call of a replay; nullptr: none was kept.
   const Kept* kept_for(const ScriptReplay& replay) const;
-  // A map of this allocation is no more. `forget(map)` is called for each.
+  // The allocation ends, and so do its maps: calls `forget(map)` for each.
   template <class Forget>
   void end(AllocationId allocation, Forget&& forget) {
     for (std::uint32_t map = 0; map < maps.size(); ++map) {
@@ -82,7 +82,7 @@ struct Iteration {
   const Script& script;
   const tracker::StepIndex start;
   const bool from_the_start;    // the plan is followed since the first op
-  std::int32_t position;        // whose actions `next_action` counts
+  std::int32_t position;        // of the op whose actions `next_action` counts
   std::size_t next_action = 0;  // of those before it
   std::uint32_t next_replay = 0;
   std::size_t dropped = 0;            // maps

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "runtime/execution/layout_ways.h"
@@ -11,7 +9,9 @@
 namespace pooch::runtime {
 namespace {
 
-constexpr double own = -1000, wait = 50;  // it was there before; it has to wait
+constexpr double border = -2000;  // it crosses the border there, and has no choice
+constexpr double own = -30;       // it was there before: worth no wait while others are free
+constexpr double wait = 50;       // it has to wait
 
 // Somebody who was here may want to come back.
 struct Return {
@@ -31,15 +31,11 @@ struct Group {
 
 class InTime {
  public:
-  InTime(const std::vector<LayoutItem>& items, const std::vector<Tenant>& order, std::uint64_t limit)
-      : items_(items), order_(order), limit_(limit / page) {}
+  InTime(const std::vector<LayoutItem>& items, std::uint64_t limit, const Taste& taste)
+      : items_(items), limit_(limit / page), taste_(taste), has_border_(items.size()) {}
 
-  // `settles`: by item, whether it wants to come back to where it was.
-  Layout run(const Taste& taste, const std::vector<bool>& settles, unsigned seed) {
-    taste_ = taste;
-    settles_ = &settles;
-    random_.seed(seed);
-    for (const Tenant& tenant : order_) place(tenant);
+  Layout run() {
+    for (const Tenant& tenant : in_order()) place(tenant);
     std::vector<Tenancies> all;
     for (Group& group : groups_) all.push_back({group.pages, std::move(group.tenants)});
     return frames_from(items_, all, wait_us_);
@@ -52,6 +48,16 @@ class InTime {
     double wait_us;
   };
   const LayoutSpan& span(const Tenant& tenant) const { return items_[tenant.item].held[tenant.span]; }
+  std::vector<Tenant> in_order() const {
+    std::vector<Tenant> order;
+    for (std::uint32_t i = 0; i < items_.size(); ++i)
+      for (std::uint32_t s = 0; s < items_[i].held.size(); ++s) order.push_back({i, s});
+    std::stable_sort(order.begin(), order.end(), [&](const Tenant& a, const Tenant& b) {
+      const LayoutSpan &x = span(a), &y = span(b);
+      return x.from != y.from ? x.from < y.from : x.to > y.to;
+    });
+    return order;
+  }
 
   void place(const Tenant& tenant) {
     const LayoutSpan& mine = span(tenant);
@@ -84,7 +90,7 @@ class InTime {
     double cost = 0;
     for (const Return& other : group.returns) {
       if (other.next.item == tenant.item) {
-        if (mine.crosses && other.crosses) return Offer{2 * own, index, waits(group, tenant)};
+        if (mine.crosses && other.crosses) return Offer{border, index, waits(group, tenant)};
         returns = true;
         continue;
       }
@@ -94,7 +100,7 @@ class InTime {
       if (other.given_up) continue;
       if (meet)
         cost += taste_.conflict;
-      else if (meets_again(tenant, its))
+      else if (meets_again(tenant, other.next))
         cost += taste_.meets_again;
     }
     // Its border frames are waiting for it, and it may have no others.
@@ -105,7 +111,6 @@ class InTime {
     if (returns) cost += own;
     const double whole = static_cast<double>(items_[tenant.item].bytes) / page;
     cost -= std::min(1.0, static_cast<double>(group.pages) / whole);
-    if (taste_.noise > 0) cost += std::uniform_real_distribution<double>(0, taste_.noise)(random_);
     return Offer{cost, index, wait_us};
   }
   // What comes back waits for its own copy wherever it lies.
@@ -113,10 +118,18 @@ class InTime {
     if (group.tenants.back().item == tenant.item) return 0;
     return std::max(0.0, group.free_us - span(tenant).start_us);
   }
-  bool meets_again(const Tenant& tenant, const LayoutSpan& its) const {
-    const auto& held = items_[tenant.item].held;
-    return tenant.span + 1 < held.size() && held[tenant.span + 1].from <= its.to &&
-           its.from <= held[tenant.span + 1].to;
+  // Whether any later stay of the tenant's item meets the other's stay or a later one of its item.
+  bool meets_again(const Tenant& tenant, const Tenant& other) const {
+    const auto &mine = items_[tenant.item].held, &its = items_[other.item].held;
+    std::size_t m = tenant.span + 1, i = other.span;
+    while (m < mine.size() && i < its.size()) {
+      if (mine[m].from <= its[i].to && its[i].from <= mine[m].to) return true;
+      if (mine[m].to < its[i].to)
+        ++m;
+      else
+        ++i;
+    }
+    return false;
   }
 
   // The last group that is needed should leave no rest, or a small one.
@@ -151,8 +164,7 @@ class InTime {
     }
     const std::uint32_t next = next_of(tenant);
     if (!known && next < items_[tenant.item].held.size())
-      group.returns.push_back(
-          {{tenant.item, next}, mine.crosses, !(*settles_)[tenant.item] && !mine.crosses});
+      group.returns.push_back({{tenant.item, next}, mine.crosses});
     return group.pages;
   }
   std::uint64_t add(const Tenant& tenant, std::uint64_t pages) {
@@ -179,7 +191,7 @@ class InTime {
       for (auto it = group.returns.begin(); it != group.returns.end();) {
         if (it->next.item == tenant.item && it->next.span == tenant.span) {
           it->next.span = it->crosses ? next_of(tenant) : tenant.span + 1;
-          if (!it->crosses) it->given_up = !(*settles_)[tenant.item];
+          it->given_up &= it->crosses;
           if (it->next.span >= count) {
             it = group.returns.erase(it);
             continue;
@@ -190,24 +202,19 @@ class InTime {
   }
 
   const std::vector<LayoutItem>& items_;
-  const std::vector<Tenant>& order_;
   const std::uint64_t limit_;  // pages
-  Taste taste_;
-  const std::vector<bool>* settles_ = nullptr;
-  std::mt19937 random_;
+  const Taste taste_;
   std::vector<Group> groups_;
-  std::vector<Offer> offers_;  // reused storage
-  std::map<std::uint32_t, bool> has_border_;
-  std::uint64_t total_ = 0;  // pages
+  std::vector<Offer> offers_;     // reused storage
+  std::vector<bool> has_border_;  // by item
+  std::uint64_t total_ = 0;       // pages
   double wait_us_ = 0;
 };
 
 }  // namespace
 
-Layout lay_out_by_time(const std::vector<LayoutItem>& items, const std::vector<Tenant>& order,
-                       std::uint64_t limit, const Taste& taste, const std::vector<bool>& settles,
-                       unsigned seed) {
-  return InTime(items, order, limit).run(taste, settles, seed);
+Layout lay_out_by_time(const std::vector<LayoutItem>& items, std::uint64_t limit, const Taste& taste) {
+  return InTime(items, limit, taste).run();
 }
 
 }  // namespace pooch::runtime

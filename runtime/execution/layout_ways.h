@@ -1,4 +1,4 @@
-// The two ways of handing out pages that the search for a layout tries, each many times.
+// The two steps of the search for a layout: pages are handed out in the order of time, and then exchanged.
 #pragma once
 
 #include <cstdint>
@@ -21,31 +21,25 @@ struct Tenancies {
 // Pages of the same tenants are one frame. `wait_us` is the layout's.
 Layout frames_from(const std::vector<LayoutItem>& items, const std::vector<Tenancies>& all, double wait_us);
 
-// Who chooses first. None of these is the best for all plans.
-enum class First { earliest, longest, latest };
+// What a wait costs, in moves of the same time: a frame is mapped ahead of need, while the device works.
+constexpr double wait_cost = 10;
 
-// Chunks one after the other: each keeps its frames as long as there are any, and few find none. Interval
-// colouring, for intervals with holes (a map that is away in between), each item in turn taking what costs
-// least. `raised`: by item, the higher ones choose first; equal ones as `first` says. Those that nothing good
-// was left for are raised in it.
-Layout lay_out_by_chunk(const std::vector<LayoutItem>& items, std::uint64_t limit, First first,
-                        std::vector<std::int32_t>& raised);
-
-// How a tenant weighs the groups that it could have.
+// Penalties for the groups of pages that a tenant could take.
 struct Taste {
-  double conflict = 10;    // somebody else wants to come back meanwhile
-  double meets_again = 5;  // ... when this one wants to come back
+  double conflict = 10;    // another tenant wants to return there meanwhile
+  double meets_again = 5;  // ... at a time when this one does too, now or later
   double tight = 5;        // it has not been free for long
-  double slack_us = 2000;  // ... so long
-  double noise = 0;        // up to so much by chance
+  double slack_us = 2000;  // ... for so long
   bool new_before_conflict = true;
 };
 
-// Stays in the order of time, which `order` is: each finds frames within the most that lives at once, and
-// most find their own. `settles`: by item, whether it wants to come back to where it was. `seed`: for the
-// noise.
-Layout lay_out_by_time(const std::vector<LayoutItem>& items, const std::vector<Tenant>& order,
-                       std::uint64_t limit, const Taste& taste, const std::vector<bool>& settles,
-                       unsigned seed);
+// Places stays in the order of time: each finds frames within the peak of what lives at once, and many find
+// their own. In that order nobody knows what comes later.
+Layout lay_out_by_time(const std::vector<LayoutItem>& items, std::uint64_t limit, const Taste& taste);
+
+// A layout that waits and moves less than `start`, and is within the limit if it can. Counts its work, not
+// time.
+Layout improve(const Layout& start, const std::vector<LayoutItem>& items, std::uint64_t limit,
+               double move_us);
 
 }  // namespace pooch::runtime

@@ -18,10 +18,10 @@ class PrefetchWaits {
   PrefetchWaits(const PrefetchWaits&) = delete;
   PrefetchWaits& operator=(const PrefetchWaits&) = delete;
 
-  // An iteration with so many maps begins with the next work in `stream`; what is left of another is given
-  // up.
+  // Begins to measure: an iteration with so many maps starts with the next work in `stream`. An unfinished
+  // measurement is given up.
   void watch(std::size_t maps, StreamHandle stream);
-  // A piece of the map has been queued; the last one counts.
+  // A copy of a piece of the map was queued; the last one counts.
   void fetched(std::uint32_t map, StreamHandle stream);
   // Work that is queued next in `stream` is the first that needs the map.
   void needed(std::uint32_t map, StreamHandle stream);

@@ -7,12 +7,13 @@
 #include <set>
 
 #include "runtime/execution/content.h"
+#include "runtime/execution/script_lives.h"
 #include "runtime/memory/memory_limits.h"
 
 namespace pooch::runtime {
 namespace {
 
-constexpr std::uint32_t none = ~std::uint32_t{0};
+constexpr std::uint32_t none = ScriptLives::no_map;
 
 }  // namespace
 
@@ -49,9 +50,7 @@ class ScriptCompiler {
     script_.after_.starts.push_back(size(script_.after_));
     find_served();
     find_touches();
-    find_starts();
-    find_lives();
-    find_copies();
+    ScriptLives(script_, known_, map_of_buffer_, out_us_per_byte_).find(uses_of_slot_);
     return std::move(script_);
   }
 
@@ -124,7 +123,8 @@ class ScriptCompiler {
         subject = index_of_.at(action.subject);
       }
       const std::uint64_t all = ~std::uint64_t{0};
-      script_.before_.list.push_back({action.kind, subject, action.up_to == 0 ? all : action.up_to});
+      script_.before_.list.push_back(
+          {action.kind, subject, action.up_to == 0 ? all : action.up_to, action.time});
     }
     return Done{};
   }
@@ -136,7 +136,7 @@ class ScriptCompiler {
     for (const PlanAction& action : found->second) {
       const std::uint32_t map = index_of_.at(action.subject);
       if (action.kind == PlanAction::Kind::drop) content_.drop(script_.maps_[map].buffer);
-      script_.after_.list.push_back({action.kind, map, 0});
+      script_.after_.list.push_back({action.kind, map, 0, action.time});
     }
   }
 
@@ -274,7 +274,7 @@ class ScriptCompiler {
 
   // The replays before one op are done: temporary memory ends with its last reader, what was dropped is back.
   void end_chain() {
-    std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> uses;  // by slot: first, last replay
+    ScriptLives::SlotUses uses;
     for (; ended_ < script_.replays_.size(); ++ended_) {
       const auto replay = static_cast<std::uint32_t>(ended_);
       for (const ReplayPlace& place : script_.replays_[ended_].operands)
@@ -335,146 +335,19 @@ class ScriptCompiler {
     }
   }
 
-  void find_starts() {
-    script_.starts_.push_back(0);
-    script_.replay_steps_.resize(script_.replays_.size());
-    double now_us = 0;
-    const auto add_step = [&](double us) {
-      script_.step_starts_.push_back(now_us);
-      now_us += us;
-      return static_cast<std::int32_t>(script_.step_starts_.size()) - 1;
-    };
-    for (std::int32_t p = 0; p < ops(); ++p) {
-      for (const ScriptAction& action : script_.before(p))
-        if (action.kind == PlanAction::Kind::replay)
-          script_.replay_steps_[action.subject] = add_step(us_of(script_.replays_[action.subject]));
-      script_.starts_.back() = now_us;
-      script_.op_steps_.push_back(add_step(phase_.ops[p].us + phase_.ops[p].gap_us));
-      script_.starts_.push_back(now_us);
-    }
-    script_.step_starts_.push_back(now_us);
-    for (const auto& [slot, uses] : uses_of_slot_)
-      script_.slots_[slot].steps = {script_.replay_steps_[uses.first], script_.replay_steps_[uses.second]};
-  }
-
-  double us_of(const ScriptReplay& replay) const {
-    const ProfileOp& op = phase_.ops[replay.position];
-    return replay.formula && op.substitute->us > 0 ? op.substitute->us : op.us;
-  }
-
-  // One copy after the other.
-  void find_copies() {
-    double link_us = 0;
-    for (std::int32_t p = 0; p < ops(); ++p) {
-      for (const ScriptAction& action : script_.after(p)) {
-        ScriptLife& life = script_.lives_[script_.maps_[action.subject].buffer];
-        life.away_us = script_.starts_[p + 1];
-        if (action.kind != PlanAction::Kind::evict) continue;
-        life.copied = std::min(life.moved, life.bytes);
-        link_us = std::max(link_us, life.away_us) + static_cast<double>(life.copied) * out_us_per_byte_;
-        life.away_us = link_us;
-      }
-    }
-  }
-
-  void find_lives() {
-    script_.lives_.assign(phase_.buffers.size(), {});
-    find_last_of_size();
-    const auto use = [&](std::uint32_t buffer, std::int32_t p) {
-      ScriptLife& life = script_.lives_[buffer];
-      if (life.to < 0) life.from = p;
-      life.to = p;
-    };
-    for (const ProfileCopy& copy : phase_.copies)
-      if (copy.version && copy.before == 0) use(phase_.versions[*copy.version].buffer, 0);
-    for (std::int32_t p = 0; p < ops(); ++p) {
-      for (const std::uint32_t v : phase_.ops[p].reads) use(phase_.versions[v].buffer, p);
-      for (const std::uint32_t v : phase_.ops[p].writes) use(phase_.versions[v].buffer, p);
-      for (const std::uint32_t b : phase_.ops[p].scratch) use(b, p);
-      for (const std::uint32_t b : known_.operands[p])
-        if (b != tracker::no_buffer) use(b, p);
-    }
-    for (std::uint32_t b = 0; b < script_.lives_.size(); ++b) {
-      const ProfileBuffer& buffer = phase_.buffers[b];
-      ScriptLife& life = script_.lives_[b];
-      if (!buffer.managed || life.to < 0) {
-        life = {};
-        continue;
-      }
-      life.bytes = buffer.bytes;
-      life.lasts = buffer.from == outside || buffer.until == outside;
-      if (buffer.from == outside) life.from = 0;
-      life.to = buffer.until == outside ? ops() - 1 : std::max(life.to, buffer.until - 1);
-      if (map_of_buffer_[b] != none) {
-        find_absence(map_of_buffer_[b], life);
-      } else if (buffer.from != outside && buffer.until == outside) {
-        find_predecessor(buffer, life);
-      }
-    }
-  }
-
-  void find_last_of_size() {
-    for (const ProfileBuffer& buffer : phase_.buffers) {
-      if (!buffer.managed || buffer.from != outside || buffer.until == outside || buffer.until <= 0) continue;
-      std::int32_t& last = last_of_size_[buffer.bytes];
-      last = std::max(last, buffer.until);
-    }
-  }
-
-  // It outlives the iteration, so at the beginning of this one another such is still there, most likely at
-  // the same address: gradients are, until the next ones are about to be computed. Nobody touches it any
-  // more.
-  void find_predecessor(const ProfileBuffer& buffer, ScriptLife& life) const {
-    const auto gone = last_of_size_.find(buffer.bytes);
-    if (gone != last_of_size_.end() && gone->second < life.from)
-      life.away = gone->second, life.back = life.from, life.moved = life.bytes,
-      life.returns = {{life.bytes, life.back, script_.step_of_op(life.back)}};
-    life.from = 0;
-  }
-
-  void find_absence(std::uint32_t map, ScriptLife& life) const {
-    for (std::int32_t p = 0; p < ops(); ++p) {
-      for (const ScriptAction& action : script_.after(p))
-        if (action.subject == map) life.away = p + 1;
-      std::int32_t step = p == 0 ? 0 : script_.step_of_op(p - 1) + 1;
-      for (const ScriptAction& action : script_.before(p)) {
-        const bool replay = action.kind == PlanAction::Kind::replay;
-        const bool back = replay ? restores(script_.replays_[action.subject], map) : action.subject == map;
-        if (back && life.away > 0 && (!replay || life.returns.empty()))
-          life.returns.push_back({replay ? ~std::uint64_t{0} : action.up_to, p, step});
-        step += replay;
-      }
-    }
-    life.moved = script_.maps_[map].of == MapClass::swap ? script_.maps_[map].moved : ~std::uint64_t{0} / 2;
-    // It does not come back, since nobody needs it; or a plan that no planner made has it leave before it is
-    // there, or come back when it is gone.
-    const bool leaves =
-        !life.returns.empty() && life.from < life.away && life.returns.back().position <= life.to;
-    if (!leaves) life.returns.clear();
-    life.away = leaves ? life.away : 0;
-    life.back = leaves ? life.returns.front().position : 0;
-  }
-
-  static bool restores(const ScriptReplay& replay, std::uint32_t map) {
-    return std::find(replay.restores.begin(), replay.restores.end(), map) != replay.restores.end();
-  }
-
   const Plan& plan_;
   const PhaseProfile& phase_;
   const KnownPhase& known_;
   Script script_;
   std::map<std::uint32_t, std::uint32_t> index_of_;  // by the plan's numbers of maps
   std::vector<std::uint32_t> map_of_buffer_;
-  // By bytes: before which op the last buffer from an earlier iteration is freed.
-  std::map<std::uint64_t, std::int32_t> last_of_size_;
   Content content_;
   std::set<std::uint32_t> returning_;                        // maps that come back with the chain at hand
   std::map<std::uint32_t, ReplayPlace> made_;                // by version: made again by the chain at hand
   std::map<std::uint32_t, std::uint32_t> slot_of_buffer_;    // of that chain, the latest
   std::map<std::uint32_t, Content::Writes> writes_of_slot_;  // by that chain
   std::uint64_t small_used_ = 0;                             // by that chain
-  // The replays that use a slot first and last.
-  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> uses_of_slot_;
+  ScriptLives::SlotUses uses_of_slot_;
   double out_us_per_byte_;
   std::size_t ended_ = 0;
   std::int32_t position_ = 0;

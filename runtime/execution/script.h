@@ -1,14 +1,13 @@
-// A plan made ready to be followed: checked against the phase that this process sees, everything looked up
-// that can be looked up before an op is on its way.
+// A plan prepared to be followed: checked against the phase that this process sees, with everything looked up
+// that can be before ops come.
 //
-// Worked out here, from positions alone and independently of the planner: where every operand of a replay
-// lies. A version that nothing has overwritten or freed by then is where it was. What the replays before one
-// op make for a map that comes back with them goes to that map's own memory; everything else goes to
-// temporary memory.
+// Computes, from positions alone and independently of the planner, where every operand of a replay lies. A
+// version that nothing has overwritten or freed by then is where it was. For a map that comes back with the
+// replays before one op, they write to the map's own memory; everything else goes to temporary memory.
 //
-// A plan is followed only where nothing can read anything but what it read without the plan: no op touches a
-// map that was dropped and is not back, and what is read of one that is back, by the program or by a replay,
-// was made again or is newer, and nothing older was written over it since.
+// A plan is followed only if every read finds what it would find without the plan: no op touches a dropped
+// map that is not back, and what is read of one that is back, by the program or by a replay, was recomputed
+// or is newer, and nothing older was written over it since.
 #pragma once
 
 #include <algorithm>
@@ -37,14 +36,14 @@ struct ScriptMap {
 struct ReplayPlace {
   enum class Kind : std::uint8_t {
     original,   // where it was when the program made the call
-    temporary,  // in memory of pooch's own: `slot`
+    temporary,  // in pooch's own memory: `slot`
   };
   static constexpr std::uint32_t no_map = ~std::uint32_t{0};
 
   Kind kind = Kind::original;
   std::uint32_t slot = 0;
-  // original: the map whose memory that is and that comes back with the replays before the same op; where it
-  // was not dropped, they use memory that stands in for it.
+  // original: the map that owns this memory and comes back with the replays before the same op; if it was not
+  // dropped, they use memory that stands in for it.
   std::uint32_t map = no_map;
 
   friend bool operator==(const ReplayPlace&, const ReplayPlace&) = default;
@@ -55,8 +54,8 @@ struct ReplaySlot {
   std::uint64_t bytes = 0;
   bool small = false;
   std::uint64_t offset = 0;                       // small: within that memory
-  std::pair<std::int32_t, std::int32_t> held{};   // the ops that it is there before, inclusive
-  std::pair<std::int32_t, std::int32_t> steps{};  // that use it first and last
+  std::pair<std::int32_t, std::int32_t> held{};   // it exists before these ops, inclusive
+  std::pair<std::int32_t, std::int32_t> steps{};  // the first and the last that use it
 };
 
 struct ScriptReplay {
@@ -64,8 +63,8 @@ struct ScriptReplay {
   std::vector<ReplayPlace> operands;    // by operand of the op
   std::vector<std::uint32_t> restores;  // indices of maps that it writes into
   std::vector<std::uint32_t> serves;    // indices of all maps that need it, ascending
-  std::vector<std::uint32_t> ends;      // slots that nobody reads after it
-  // By other means than the call: from what the call left behind, core/substitute.h.
+  std::vector<std::uint32_t> ends;      // slots that nothing reads after it
+  // By a substitute, not by the call: core/substitute.h.
   std::optional<Formula> formula;
   Clip clip = Clip::none;  // what a later op made of the result in its place: Script::through
 };
@@ -74,6 +73,7 @@ struct ScriptAction {
   PlanAction::Kind kind = PlanAction::Kind::evict;
   std::uint32_t subject = 0;  // index of a map; replay: index of a ScriptReplay
   std::uint64_t up_to = 0;    // prefetch: bytes from the map's start
+  std::optional<PlanTime> time = {};
 };
 
 // When a buffer's memory is needed, in positions.
@@ -84,25 +84,37 @@ struct ScriptLife {
   struct Return {
     std::uint64_t up_to;
     std::int32_t position, step;
+    double start_us;     // when its copy or replay is expected to start
+    double us_per_byte;  // what a byte of the copy takes
   };
   std::vector<Return> returns;
   std::uint64_t moved = 0;
-  std::uint64_t bytes = 0;   // of the whole buffer
-  double away_us = 0;        // when its copy to the host is expected to have ended
-  std::uint64_t copied = 0;  // bytes of that
-  bool lasts = false;        // it was there before the iteration, or is there after it
-  // The step from which on the bytes up to `end` are back; they must be among the `moved` ones.
-  std::int32_t step_back(std::uint64_t end) const {
-    const auto with =
+  std::uint64_t bytes = 0;      // of the whole buffer
+  double away_us = 0;           // when its copy to the host is expected to have ended
+  double away_us_per_byte = 0;  // what a byte of it takes
+  std::uint64_t copied = 0;     // bytes of that copy
+  bool lasts = false;           // it was there before the iteration, or is there after it
+  // The step from which on the bytes up to `end` are back. They must be among the `moved` ones.
+  std::int32_t step_back(std::uint64_t end) const { return with(end).step; }
+  // When the copy of the bytes from `begin` to `end` is expected to start. They must be among those too.
+  double back_us(std::uint64_t begin, std::uint64_t end) const {
+    const Return& piece = with(end);
+    const std::uint64_t first = &piece == returns.data() ? 0 : (&piece - 1)->up_to;
+    return piece.start_us + (begin > first ? static_cast<double>(begin - first) * piece.us_per_byte : 0);
+  }
+
+ private:
+  const Return& with(std::uint64_t end) const {
+    const auto found =
         std::find_if(returns.begin(), returns.end(), [&](const Return& r) { return end <= r.up_to; });
-    return with == returns.end() ? returns.back().step : with->step;
+    return found == returns.end() ? returns.back() : *found;
   }
 };
 
 class Script {
  public:
-  // Error invalid_argument: the plan is not of this phase or this structure, or would spoil content.
-  // `out_us_per_byte`: of copies to the host, for what is expected of times.
+  // Error invalid_argument: the plan is not of this phase or this structure, or would destroy content.
+  // `out_us_per_byte`: of copies to the host, for expected times.
   static Result<Script> compile(const Plan& plan, const KnownPhase& phase, double out_us_per_byte);
 
   const Plan& plan() const { return plan_; }
@@ -115,7 +127,7 @@ class Script {
   std::int32_t steps() const { return static_cast<std::int32_t>(step_starts_.size()) - 1; }
   std::int32_t step_of_op(std::int32_t position) const { return op_steps_[position]; }
   std::int32_t step_of_replay(std::uint32_t replay) const { return replay_steps_[replay]; }
-  // The next one before or at the op, where `next_replay` is the next replay of all.
+  // The next step before or at the op, if the next replay is `next_replay`.
   std::int32_t next_step(std::int32_t position, std::uint32_t next_replay) const {
     return next_replay < replay_steps_.size() ? std::min(op_steps_[position], replay_steps_[next_replay])
                                               : op_steps_[position];
@@ -123,11 +135,13 @@ class Script {
   // When the bytes of the buffer up to `end` are expected to have been copied to the host.
   double away_us(std::uint32_t buffer, std::uint64_t end) const {
     const ScriptLife& of = lives_[buffer];
-    return of.away_us - (of.copied > end ? static_cast<double>(of.copied - end) * us_per_byte_ : 0);
+    return of.away_us - (of.copied > end ? static_cast<double>(of.copied - end) * of.away_us_per_byte : 0);
   }
-  // Where a copy of the buffer's size has to begin to have arrived, with time to spare, by the end.
+  // The step at which a copy of the buffer must begin in order to arrive by the end, with time to spare.
   std::int32_t step_before_end(std::uint32_t buffer) const;
-  double step_start_us(std::int32_t step) const { return step_starts_[step]; }  // one more for the end
+  // When it is expected to start and to end, waits included; one more start for the iteration's end.
+  double step_start_us(std::int32_t step) const { return step_starts_[step]; }
+  double step_end_us(std::int32_t step) const { return step_ends_[step]; }
   const ScriptLife& life(std::uint32_t buffer) const { return lives_[buffer]; }
   std::uint32_t buffers() const { return static_cast<std::uint32_t>(lives_.size()); }
   const std::vector<ReplaySlot>& slots() const { return slots_; }
@@ -143,8 +157,8 @@ class Script {
   std::span<const Touch> first_touch(std::int32_t position) const { return first_touch_[position]; }
   // Whether the op at this position will be replayed.
   bool keeps(std::int32_t position) const { return keeps_[position]; }
-  // What the op at this position must do to its operand, for the replays that go through it; outside: of
-  // none.
+  // What the op at this position must do to its operand, for the replays whose result includes that; outside:
+  // of none.
   struct Through {
     std::int32_t of = outside;  // position of the op that is replayed
     Clip clip = Clip::none;
@@ -153,6 +167,7 @@ class Script {
 
  private:
   friend class ScriptCompiler;
+  friend class ScriptLives;
   struct Actions {
     std::vector<ScriptAction> list;
     std::vector<std::uint32_t> starts;  // by position, and one more
@@ -168,7 +183,7 @@ class Script {
   std::vector<ScriptReplay> replays_;
   std::vector<ReplaySlot> slots_;
   std::vector<ScriptLife> lives_;
-  std::vector<double> starts_, step_starts_;
+  std::vector<double> starts_, step_starts_, step_ends_;
   std::vector<std::int32_t> op_steps_, replay_steps_;
   std::uint64_t small_bytes_ = 0;
   double us_per_byte_ = 0;  // of copies

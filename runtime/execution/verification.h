@@ -1,20 +1,19 @@
 // The proof of replays: what a replay made is compared, by digest, with what was dropped.
 //
-//   dropping --> digest of what the replays will write, while a map is not proven also a copy on the host
+//   dropping --> digest of what the replays will write; while a map is not proven also a copy on the host
 //   restored --> digest of what they wrote; the host waits before anybody reads it
 //      equal      --> twice: the map is proven
-//      different  --> a copy is there: it is put back, and the map is not to be dropped any more
-//                     none: failure(), for good -- nothing goes on with a doubtful value
-//   restored, a sample of a proven map --> digest; the host goes on, and hears of a difference when the
-//   device
-//                     gets there, at the latest before something leaves the device: failure()
+//      different  --> with a copy: it is put back, and the map is not dropped any more
+//                     without: failure(), for good -- nothing goes on with a doubtful value
+//   restored, a sample of a proven map --> digest; the host continues; a difference is reported when the
+//                     device gets there, before anything leaves the device: failure()
 //
-// Maps are proven in the first two iterations of a plan that is adopted, whatever it was made of, but for
-// those that the phase's plan before was seen to make again by the same replays. Later `sample` compares one
-// map in every eighth iteration, in turn, `all` every map, both by digest alone.
+// Maps are proven in the first two iterations of every adopted plan, wherever it came from, except those that
+// the same replays proved under the phase's previous plan. Later `sample` compares one map in every eighth
+// iteration, in turn, `all` every map, both by digest alone.
 //
-// Digests are made in one stream of its own and leave the device in another: their copies queue up behind the
-// content that is being evicted, and nobody but the host has to wait for that. The session's mutex guards it.
+// Digests are computed in one stream of pooch's own and copied to the host in another: these copies queue
+// behind evictions, and only the host waits for them. The session's mutex guards it.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +39,9 @@ namespace pooch::runtime {
 
 // What is known of a plan's maps, by map.
 struct MapTrust {
-  std::vector<std::uint8_t> compared;  // times that it was equal, up to what proves it
+  std::vector<std::uint8_t> compared;  // comparisons that were equal, up to `proofs`
   std::vector<bool> dropped;           // the plan drops it
-  std::vector<bool> refused;           // it is not to be dropped
+  std::vector<bool> refused;           // it must not be dropped
   std::uint64_t iterations = 0;        // that have followed the plan
   std::uint32_t turn = 0;              // the map that was sampled last
   bool sampling = false;               // it is compared in the iteration at hand
@@ -74,33 +73,33 @@ class Verification {
 
   bool on() const { return how_ != Verify::off; }
   Counts counts() const { return counts_; }
-  // A value turned out to be doubtful: no op may run any more.
+  // A value is doubtful: no op may run any more.
   const std::optional<Error>& failure() const { return failure_; }
 
-  // Memory for digests. May release `held`. Where there is none, nothing is verified until the next time.
+  // Gets memory for digests. May release `held`. If there is none, nothing is verified until the next call.
   Status prepare(Held& held);
-  // That memory may serve others until the next prepare(). False: it does already.
+  // Others may use that memory until the next prepare(). False: they already may.
   bool give_up_memory();
 
-  // An iteration follows a plan. Copies leave `host_bytes` of the arena to the plan's swaps.
+  // An iteration follows a plan. Copies leave `host_bytes` of the host arena to the plan's swaps.
   void begin(MapTrust& trust, std::uint64_t host_bytes);
-  // It does not any more.
+  // No plan is followed now.
   void end();
 
   // The map's content is about to be dropped; `written` are the parts, (offset, bytes), that its replays will
   // write.
   using Extents = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
   Status dropping(std::uint32_t map, std::string_view name, Range& range, const Extents& written);
-  // The last replay that writes into it, of this function, was launched.
+  // The last replay that writes it, of this function, was launched.
   Status restored(std::uint32_t map, std::string_view function);
   // Its allocation ends.
   void forget(std::uint32_t map);
 
-  // Samples of proven maps: judged where the device is known to have got there, or awaited.
+  // Samples of proven maps: judged if known to be finished, or all awaited.
   enum class Late : std::uint8_t { where_known, await };
   // The host waits for the comparisons that are due. May release `held`. Errors: failure(), device.
   Status settle(Late late, Held& held);
-  // Maps of which a copy was put back since the last time.
+  // Maps whose copy was put back since the last call.
   std::vector<std::uint32_t> take_refused() { return std::exchange(refused_, {}); }
 
  private:
@@ -144,10 +143,10 @@ class Verification {
   const Verify how_;
   const std::uint64_t host_budget_;
   Parts parts_;
-  bool working_ = true;                       // the device can do it
+  bool working_ = true;                       // digests can be computed
   StreamHandle stream_{}, results_stream_{};  // from the first prepare() on
   std::byte* results_ = nullptr;              // on the host, page-locked: digests by place
-  Marks abandoned_;  // copies of digests that nobody wants any more: their places on the device serve again
+  Marks abandoned_;  // copies of digests no longer needed: their places on the device are reused
   std::vector<std::uint32_t> free_places_;
   Range* memory_ = nullptr;  // on the device: digests by place; its chunk is pinned while `ready_`
   bool ready_ = false;

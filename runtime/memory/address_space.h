@@ -1,12 +1,12 @@
 // Virtual addresses for managed allocations: one reserved arena, so that "is this word one of our pointers"
 // is one comparison, and the same sequence of allocations gets the same addresses in every iteration.
 //
-// A range keeps its size and its stream for good (until `coalesce`), and the lowest free range of exactly the
-// size asked for is handed out first. Ranges are made in order of address, so what an iteration gets depends
-// only on what was live when it began, not on what ran before.
+// A range permanently keeps its size and its stream (until `coalesce`), and the lowest free range of exactly
+// the size asked for is handed out first. Ranges are made in order of address, so what an iteration gets
+// depends only on what was live when it began, not on what ran before.
 //
-// A stream that takes over a range must wait for what used it. So a stream gets back its own ranges alone,
-// and of those that another stream freed not the latest: a loader has two in turn and can fill one while the
+// A stream that takes over a range must wait for what used it. So a stream reuses only its own ranges, and of
+// those that another stream freed all but the latest: a loader has two in turn and can fill one while the
 // other is being read.
 #pragma once
 
@@ -31,11 +31,11 @@ class AddressSpace {
   // A range of exactly `bytes` (a multiple of 2 MiB), or nothing where the arena has none left. `stream`: of
   // its first use, where that is known.
   std::optional<Address> allocate(std::uint64_t bytes, StreamHandle stream = StreamHandle{});
-  // Gives back what `allocate` gave; `stream`: in which that is ordered, if in one.
+  // Gives back what `allocate` gave; `stream`: the one that orders the free, if any.
   void free(Address base, std::uint64_t bytes, StreamHandle stream = StreamHandle{});
   // The stream that the range belongs to: of its first use.
   StreamHandle owner(Address base) const { return streams_.at(base); }
-  // Ranges of a stream that is no more are for allocations without one.
+  // Ranges of a destroyed stream are for allocations without a stream.
   void disown(StreamHandle stream);
   // Forgets the sizes of these free ranges and joins neighbours, so that any size can be cut from them. The
   // caller has taken away whatever was mapped in them.

@@ -14,9 +14,9 @@ struct DeviceCounters {
   std::atomic<std::uint64_t> host_allocations{0};  // page-locked
   std::atomic<std::uint64_t> bytes_out{0};         // device to host
   std::atomic<std::uint64_t> bytes_in{0};          // host to device
-  std::atomic<std::uint64_t> host_waits{0};  // synchronize; waiting for everything is a promise of cudaFree's
+  std::atomic<std::uint64_t> host_waits{0};  // synchronize() only; synchronize_all() keeps cudaFree's promise
 
-  // Another number whenever memory was moved, or the host waited for it.
+  // Changes whenever memory was moved, or the host waited for it.
   std::uint64_t moves() const { return vmm_calls + bytes_out + bytes_in + host_waits; }
 };
 

@@ -1,11 +1,11 @@
 // Physical device memory in a few sizes, recycled, under the cap.
 //
-// cuMemUnmap takes whole mappings only, so what moves is a chunk, with all the handles behind it. A handle is
-// never split. What creating costs (about 0.2 ms) is why handles are kept. A request that finds no free
-// handle of its size takes smaller ones; only where there are larger ones alone is one of these destroyed,
-// and smaller ones come in its place.
+// cuMemUnmap takes only whole mappings, so a chunk moves with all its handles, and a handle is never split.
+// Creating one costs about 0.2 ms, so handles are kept. A request without a free handle of its size, and
+// without room to create one, takes smaller ones; only if there are none but larger ones is one of these
+// destroyed and replaced by smaller ones.
 //
-// As long as memory is not short, large handles are the cheapest. Once a plan keeps moving it, handles are of
+// As long as memory is not short, large handles are the cheapest. Once a plan keeps moving it, handles have
 // one size, the unit: any of them serves any request, so a loop creates none however its maps differ in size.
 #pragma once
 
@@ -41,9 +41,9 @@ class HandlePool {
   std::vector<std::uint64_t> compose(std::uint64_t bytes) const { return compose(bytes, largest_class()); }
   std::uint64_t largest_class() const { return classes_.front(); }
 
-  // From now on no handle above the unit is made, and free ones that are larger make way.
+  // From now on no handle above the unit is made; larger free ones are destroyed if room is needed.
   void use_units() { largest_ = std::min(largest_, unit(cap_)); }
-  // So large that no more than 16384 of them fill the cap: a page up to 32 GiB.
+  // The smallest size of which at most 16384 fill the cap: a page up to 32 GiB.
   static std::uint64_t unit(std::uint64_t cap);
   // The size of the handles that a chunk of `bytes` wants.
   std::uint64_t handle_size(std::uint64_t bytes) const { return std::min(bytes, largest_); }
@@ -54,14 +54,14 @@ class HandlePool {
   // One handle of exactly so many bytes, whole pages.
   Result<Piece> acquire_whole(std::uint64_t bytes);
   void give_back(const Pieces& pieces);
-  // They are still mapped where nobody may reach them, since the driver refused to unmap them: they serve
-  // nobody any more and count as taken for good.
+  // They are still mapped where nobody may reach them: the driver refused to unmap them, so they are never
+  // reused and count as taken.
   void abandon(const Pieces& pieces);
 
-  // The device has refused memory below the cap. That becomes what there really is, less the slack
-  // (memory_limits.h), and free handles make way, now and as they come back. False: there is so much already.
+  // The device has refused memory below the cap. The cap is lowered to what exists, minus the slack
+  // (memory_limits.h), and free handles make way, now and as they come back. False: it already is that low.
   bool settle_for_less();
-  // Who counts again, for that, what is taken outside of the pool.
+  // `recount` counts again, for that, what is taken outside of the pool.
   void set_recount(std::function<std::uint64_t()> recount) { recount_ = std::move(recount); }
 
   // Bytes that `acquire` can still serve.
@@ -69,13 +69,13 @@ class HandlePool {
   std::uint64_t cap() const { return cap_; }
   // Bytes that handles may take in all.
   std::uint64_t limit() const { return cap_ > outside_ ? cap_ - outside_ : 0; }
-  // ... and could take when the most was taken outside of the pool that ever was.
+  // ... at the peak of what was taken outside of the pool.
   std::uint64_t least_limit() const { return cap_ > most_outside_ ? cap_ - most_outside_ : 0; }
-  // What plans leave alone, for what comes and goes beside them.
+  // What plans leave free for what comes and goes beside them.
   static std::uint64_t reserve(std::uint64_t cap) { return std::clamp(cap / 256, 4 * page, 32 * page); }
   // Sets what is taken outside of the pool; free handles make way. `bytes` beyond what is now outside must be
-  // available(). What comes and goes within an iteration stays reserved, up to 64 MiB or a 64th of the cap,
-  // and a 16th or two pages at most: else handles would go and come with it.
+  // available(). A decrease stays reserved, up to max(2 pages, min(cap / 16, 64 MiB), cap / 64): else handles
+  // would come and go with what comes and goes within an iteration.
   Status set_outside(std::uint64_t bytes);
   // Gives up what is reserved; false: nothing was.
   bool give_up_reserved();
@@ -87,7 +87,7 @@ class HandlePool {
   std::uint64_t outside() const { return outside_; }  // with what is reserved
   std::uint64_t taken_outside() const { return taken_outside_; }
   std::uint64_t in_use() const { return attached() + taken_outside_; }
-  // Destroys free handles of `bytes` or more, as far as there are any: what that gave back to the device.
+  // Destroys free handles of `bytes` or more in all, as far as there are any; returns how many bytes.
   Result<std::uint64_t> give_up(std::uint64_t bytes);
   std::uint64_t created() const { return created_; }  // handles, free ones too
   std::uint64_t idle() const { return free_; }        // of those, free ones
@@ -104,9 +104,9 @@ class HandlePool {
 
   Device& device_;
   std::uint64_t cap_;
-  bool settled_ = false;                                             // for less than it was given
+  bool settled_ = false;                                             // the cap is below what was given
   std::vector<std::uint64_t> classes_;                               // descending
-  std::uint64_t largest_;                                            // handle that is made
+  std::uint64_t largest_;                                            // size of handle that is made
   std::map<std::uint64_t, std::vector<PhysicalHandle>> free_lists_;  // by size
   std::uint64_t created_ = 0, free_ = 0, peak_ = 0;
   std::uint64_t taken_outside_ = 0, outside_ = 0, most_outside_ = 0;  // outside_: with what is reserved

@@ -1,7 +1,7 @@
-// The session's mutex, as a type: whoever takes `Held&` may let go of it for a while, and says so by that.
+// The session's mutex, as a type: a function that takes `Held&` may release it.
 //
 // What was looked at before such a call may have changed after it: chunks may have moved, allocations may be
-// gone, another thread's op may have come in between. Functions without it keep the mutex all the way.
+// gone, another thread's op may have come in between. Functions without it keep the mutex throughout.
 #pragma once
 
 #include <chrono>
@@ -18,8 +18,8 @@ class SessionMutex {
   std::mutex mutex_;
 };
 
-// The mutex is this thread's from here to the end of the scope, but for what runs inside `released`, and
-// while it waits for a turn.
+// This thread has the mutex from here to the end of the scope, except in `released` and while it waits for a
+// turn.
 class Held {
  public:
   explicit Held(SessionMutex& mutex) : lock_(mutex.mutex_) {}
@@ -29,7 +29,7 @@ class Held {
   Held& operator=(const Held&) = delete;
 
   bool holds() const { return lock_.owns_lock(); }
-  // How often others could come in: equal counts before and after mean that nothing has changed in between.
+  // How often others could come in: if it is equal before and after, nothing has changed in between.
   std::uint64_t releases() const { return releases_; }
 
   // Runs `work` without the mutex, so that other threads can come in while the host waits.
@@ -39,7 +39,7 @@ class Held {
     return std::forward<Work>(work)();
   }
   void pause(std::chrono::milliseconds time);
-  // Before the end of the scope.
+  // Unlocks before the scope ends.
   void give_up() { lock_.unlock(); }
 
  private:
@@ -60,11 +60,11 @@ class Held {
   std::uint64_t releases_ = 0;
 };
 
-// Something that threads do with the mutex released in between, and that others have to wait for. Guarded by
-// the session's mutex.
+// An activity that releases the mutex in between, and that others have to wait for. Guarded by the session's
+// mutex.
 class Turn {
  public:
-  // As long as it lives, its thread is in the middle of it.
+  // As long as it lives, its thread is in the activity.
   class Taken {
    public:
     ~Taken() {
@@ -80,14 +80,14 @@ class Turn {
     Turn& turn_;
   };
 
-  // Waits until nobody is in the middle of it.
+  // Waits until no thread is in it.
   void await(Held& held);
   // ... and begins.
   [[nodiscard]] Taken take(Held& held) {
     await(held);
     return Taken(*this);
   }
-  // Begins beside others.
+  // Enters beside others.
   [[nodiscard]] Taken join() { return Taken(*this); }
   bool taken() const { return inside_ > 0; }
 

@@ -1,10 +1,10 @@
 // Page-locked host memory for evicted chunks, within a budget.
 //
 // Locking pages costs 0.05 to 0.45 s per GB, so the arena grows in pieces and never shrinks. A slot may
-// consist of several extents: then every free byte is usable, whatever was freed in whatever order.
+// consist of several extents, so every free byte is usable, in whatever order slots are freed.
 //
-// A chunk that is to land (landing.h) needs a handle of its own size instead. Those are recycled by size;
-// where nothing else is left, free ones become memory like all other, for good.
+// A chunk that is to land (landing.h) needs a handle of its own size instead. Those are recycled by size; if
+// nothing else is left, free ones become ordinary memory, for good.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +55,7 @@ class HostArena {
   struct Handle {
     PhysicalHandle handle;
     std::uint64_t bytes;
-    bool whole = true;  // else it has become memory like all other
+    bool whole = true;  // else it has become ordinary memory
   };
   void insert(HostExtent extent);
   Status collect();

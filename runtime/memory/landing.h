@@ -1,25 +1,26 @@
-// What ops that may touch any memory ask of all memory, and landing: evicted memory is mapped to its copy on
-// the host, at its own address. An access that nobody foresaw is then slow instead of fatal. Where the device
-// cannot do that, or nobody wants it, such an access to evicted memory faults; what it reads is never stale,
-// since the rest of the rules below holds all the same.
+// Rules for ops that may touch any memory, and landing: evicted memory is mapped, at its own address, to its
+// copy on the host. An unforeseen access is then slow instead of fatal. If the device cannot do that, or
+// landing is off, such an access to evicted memory faults; it never reads stale content, since the other
+// rules below hold all the same.
 //
 //   resident -- its eviction is finished --> evicted and landed: a handle of the host's
 //      ^                                     at the chunk's address
 //      |                                        |
 //      +-- unmapped, backed and copied in ------+
 //
-// What such an access may come from is known: *unforeseen ops*, launches of which nobody knows all that they
-// touch. None of them meets a chunk that has no memory, and what it writes is never lost:
+// Such accesses come only from *unforeseen ops*, launches whose effects are unknown. None of them meets a
+// chunk that has no memory, and what it writes is never lost:
 //
-//   - An eviction copies behind all that were launched before it, and is finished when they are.
+//   - An eviction's copy waits for all that were launched before it, and is finished when they are.
 //   - Before one is launched, the evictions under way are finished, or else taken back; it follows the
 //     fetches under way. So it finds every chunk either on the device or landed.
-//   - A landed chunk is unmapped when all of them are finished.
-//   - What they may have written to on either side makes the other copy worthless, so there is only one at a
+//   - A landed chunk is unmapped only when all of them are finished.
+//   - They may have written to either copy, which makes the other one worthless, so there is only one at a
 //     time: a chunk that was fetched, or whose eviction was taken back, has none on the host any more.
 //
-// The host waits for the last two, which is what landing costs beside two mapping calls per eviction. Memory
-// that has no content as far as anybody knows, and what a plan has dropped, does not land.
+// The host waits for evictions before such a launch and for these ops before it unmaps: the cost of landing,
+// beside two mapping calls per eviction. Memory without known content, and what a plan has dropped, does not
+// land.
 //
 // The session's mutex guards it.
 #pragma once
@@ -52,14 +53,14 @@ class Landing {
   // --- unforeseen ops: settle, place its operands, enter, launch, launched
   // Finishes the evictions under way, where the host may wait for them. May release `held`.
   Status settle(Held& held);
-  // Takes back those that are still under way.
+  // Takes back the evictions still under way.
   Status enter(StreamIndex stream);
   void launched(StreamIndex stream) { ops_.add(order_.launched_exactly(stream)); }
 
   enum class Patience : std::uint8_t { none, some };
-  // What has landed of `uses` is about to come back: waits for the ops that may be reaching it. True: the
+  // Landed chunks of `uses` are about to come back: waits for the ops that may be reaching them. True: the
   // host waited, so everything may have changed. May release `held`. Error out_of_memory: the program itself
-  // holds those ops up; with some patience it was given time.
+  // blocks those ops; Patience::some waits a while first.
   Result<bool> await_untouched(const std::vector<ChunkUse>& uses, Patience patience, Held& held);
   // Whether all unforeseen ops are finished.
   Result<bool> quiet() { return order_.finished(ops_); }
@@ -69,17 +70,17 @@ class Landing {
   Result<HostSlot> room_for(const Chunk& chunk);
   void leaving(Chunk& chunk);  // its eviction begins
   void fetched(Mark mark) { last_fetch_ = mark; }
-  void closing(Chunk& chunk);  // its allocation ends; landed, it keeps its slot until nobody can reach it
-  // Maps those of the chunks that can. Where the driver refuses, landing ends.
+  void closing(Chunk& chunk);  // its allocation ends; if landed, it keeps its slot until no op can reach it
+  // Maps those chunks that can land. If the driver refuses, landing ends.
   void land(std::span<Chunk* const> chunks);
-  // Takes the mapping of a landed chunk away: it stays evicted, or its slot is freed. Error internal: an
+  // Removes the mapping of a landed chunk: it stays evicted, or its slot is freed. Error internal: an
   // unforeseen op is not finished.
   Status unmap(Chunk& chunk);
-  // Unmaps what has closed and cannot be reached any more.
+  // Unmaps closed chunks that no op can reach any more.
   void sweep();
 
-  // Takes all landed chunks out of their mappings, unless an unforeseen op is unfinished or somebody waits
-  // for one. True: nothing is landed any more.
+  // Unmaps all landed chunks, unless an unforeseen op is unfinished or a thread waits for one. True: nothing
+  // is landed any more.
   bool rest();
 
   bool maps() const { return !refused_; }
@@ -98,7 +99,7 @@ class Landing {
   Turn waiting_;                 // for them; several threads at a time
   std::vector<Chunk*> leaving_;  // live ones whose evictions have begun; some may be evicted or back by now
   std::vector<Chunk*> closed_;   // landed
-  bool refused_;                 // the driver will not have it, or nobody asked for it
+  bool refused_;                 // the driver refuses it, or it is off
   std::uint64_t landings_ = 0;
 };
 

@@ -11,8 +11,8 @@
 
 namespace pooch::runtime {
 
-// Allocations below this size pass through: together they are small, and a page of 2 MiB each would waste
-// more than moving them could win.
+// Allocations below this size pass through: together they are small, and a page of 2 MiB for each would waste
+// more than moving them could gain.
 inline constexpr std::uint64_t smallest_managed = 2 * MiB;
 // The unit of physical memory that everything is counted in.
 inline constexpr std::uint64_t page = 2 * MiB;
@@ -23,8 +23,8 @@ constexpr std::uint64_t pass_through_charge(std::uint64_t bytes) {
   return bytes >= MiB ? round_up(bytes, page) : round_up(bytes, 512);
 }
 
-// The sizes of handles, of which a cap does without those that take a large share of it: too few pieces would
-// be left to move.
+// The sizes of handles. A cap does without those that are a large share of it: too few pieces would be left
+// to move.
 inline constexpr std::uint64_t handle_classes[] = {128 * MiB, 16 * MiB, page};
 constexpr std::uint64_t largest_handle(std::uint64_t cap) {
   for (const std::uint64_t bytes : handle_classes)
@@ -42,19 +42,19 @@ struct Limits {
   std::uint64_t cap;          // device bytes: handles and passed-through allocations together
   std::uint64_t host_budget;  // page-locked host bytes; 0 where the policy evicts nothing
 
-  // What the program is told that the device has: the cap, or all of it where no cap is named.
+  // The device size that the program is told: the cap, or the whole device if no cap is set.
   std::uint64_t device_bytes = cap;
   MemoryStory story = MemoryStory::device;
 
-  // What the program may allocate. Where both sides are full nothing can change places, so one handle's worth
-  // of host memory stays out of it.
+  // What the program may allocate. With both sides full nothing could change places, so one handle's worth of
+  // host memory stays out of it.
   std::uint64_t granted() const { return cap + host_budget - std::min(host_budget, largest_handle(cap)); }
-  // How large it is told that the device is.
+  // The device size that it is told.
   std::uint64_t total() const { return story == MemoryStory::all ? granted() : device_bytes; }
-  // The largest allocation: the operands of a call that uses more than the cap at once never come together.
+  // The largest allocation: operands of one call that exceed the cap are never resident together.
   std::uint64_t largest() const { return story == MemoryStory::all ? granted() : cap; }
-  // What is called free once more is in use than the cap: room for the workspace of a call, as a well-filled
-  // device has it.
+  // Reported as free once more than the cap is in use: room for a call's workspace, as on a well-filled
+  // device.
   std::uint64_t least_free() const { return cap / 16; }
 };
 

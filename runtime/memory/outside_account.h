@@ -1,7 +1,7 @@
-// The device memory that is not the pool's: allocations that pass through to the driver, and whatever else
-// takes some. It counts against the cap.
+// Device memory outside of the pool: allocations that pass through to the driver, and whatever else takes
+// some. It counts against the cap.
 //
-// The session's mutex guards it, but for what is charged.
+// The session's mutex guards it, except the charges.
 #pragma once
 
 #include <algorithm>
@@ -33,20 +33,19 @@ class OutsideAccount {
     const std::uint64_t taken = std::max(charged(), measured_) + more;
     return taken == 0 ? 0 : round_up(taken, page) + page;
   }
-  // With `bytes` outside of the pool so much of the cap is untouched that the device need not be asked at
-  // once.
+  // With `bytes` outside of the pool, so much of the cap is unused that the device need not be asked at once.
   bool roomy(std::uint64_t bytes) const { return bytes + pool_.created() <= cap_ - cap_ / 8; }
 
   // `bytes` were charged and the driver has served them: asks the device where that is due.
   void note_served(std::uint64_t bytes);
   // Asks the device what it has free.
   void ask();
-  // The account was held to be steady, and is not: the device is asked often again.
+  // The account was thought steady, and is not: the device is asked often again.
   void unsettle() { served_since_growth_ = 0; }
   // Tells the pool. Error: the device's, when free handles had to make way.
   Status publish() { return pool_.set_outside(with(0)); }
-  // What others free is noticed late, so the device is asked before something is refused for its sake. Where
-  // it is less than the pool was told, the pool is told, and this is true.
+  // Memory that others free is noticed late, so call this before refusing anything for lack of it: asks the
+  // device. True: less is taken than the pool was told, and the pool is told.
   bool shrinks();
 
  private:

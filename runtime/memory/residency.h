@@ -1,6 +1,6 @@
 // Where every chunk's content is, and the moves between places.
 //
-// A chunk is the part of a range that one handle backs.
+// A chunk is a part of a range, backed by one handle or several smaller ones.
 //
 //              first use                 host saw the copy end
 //   unbacked ------------> resident <---------- evicting -------> evicted
@@ -9,8 +9,8 @@
 //      +-------------------+   +---------------------|---------------+
 //      +---------------------------------------------+    fetch (copied in ahead of its use)
 //
-//   dropped    like evicted, but there is no copy: a replay makes the content again. Resident before that
-//              has happened, the chunk is `expendable`: its bytes mean nothing
+//   dropped    like evicted, but without a copy: a replay recomputes the content. If it is resident before
+//              that, the chunk is `expendable`: its bytes mean nothing
 //   unbacked   no memory behind the address; the content, if there ever was one, is dead
 //   resident   a handle is mapped; `host_valid` says whether the host slot holds the same bytes (a clean
 //              chunk)
@@ -46,9 +46,9 @@ enum class ChunkState : std::uint8_t { unbacked, resident, evicting, evicted, dr
 
 struct Chunk {
   Address address{};
-  std::uint64_t bytes = 0;     // of the handles that back it: one as a rule
+  std::uint64_t bytes = 0;     // of the handles that back it, usually one
   std::uint64_t offset = 0;    // within its range
-  std::uint64_t occupied = 0;  // of its bytes, what the live allocation reaches
+  std::uint64_t occupied = 0;  // its bytes that the live allocation covers
   AllocationId owner{};        // that allocation
   ChunkState state = ChunkState::unbacked;
   Pieces pieces;            // its memory
@@ -62,32 +62,32 @@ struct Chunk {
   Mark slot_use;  // the last copy from or to the slot
   Marks uses;     // submitted work that touches the backing: it must finish before the handle may move
   Marks before;   // what a new use must follow: a fetch, or the life of an earlier allocation at this address
-  // Alias mode: the pieces of memory that it is mapped to and shares with other chunks; its state stays
-  // resident, and whether its content is there is a matter of `stale` and of `tenant`.
+  // Alias mode: the pieces of memory that it is mapped to and shares with other chunks. Its state stays
+  // resident; `stale` and `tenant` tell whether its content is there.
   std::vector<struct Frame*> frames;
   bool wanders = false;           // it has other frames in other stays
-  bool tenant = false;            // of all its frames: nobody has come since
-  bool expendable = false;        // the plan has dropped the content, which is not made again yet
+  bool tenant = false;            // it is the latest tenant of all its frames
+  bool expendable = false;        // the plan has dropped the content, and no replay has recomputed it yet
   std::string_view name{};        // of the map that it is part of, for the timeline
   std::uint64_t flow = 0;         // the timeline's arrow from its eviction to its next use
   int pins = 0;                   // uses in flight outside of the session's mutex, and `stays`
   bool stays = false;             // is pinned as long as its allocation lives
-  std::uint64_t last_use = 0;     // op count of the session
+  std::uint64_t last_use = 0;     // Placement::clock() at its latest use
   std::uint64_t gathered_by = 0;  // op that last listed it, and where in its list
   std::uint32_t gathered_index = 0;
   std::uint32_t mapped_index = 0;  // place in Residency::mapped()
 
-  // Where its content is once it has no memory.
+  // The state of its content once it has no memory.
   ChunkState away() const {
     if (!live) return ChunkState::unbacked;
     return host_valid ? ChunkState::evicted : ChunkState::dropped;
   }
 };
 
-// Physical memory that several chunks are mapped to, whose times on the device do not meet.
+// Physical memory that several chunks are mapped to, whose stays do not overlap.
 struct Frame {
   Pieces pieces;
-  Chunk* tenant = nullptr;  // whose content it holds a part of, or held last
+  Chunk* tenant = nullptr;  // the chunk whose content it holds in part, or held last
   bool given_away = false;  // alias mode ends, and the tenant keeps the memory
 };
 
@@ -108,7 +108,7 @@ struct ChunkUse {
   Chunk* chunk;
   bool needs_content;         // its old bytes must be there
   bool changes;               // its bytes may differ afterwards
-  std::uint32_t operand = 0;  // the first that touches it, among the op's
+  std::uint32_t operand = 0;  // index of the op's first operand that touches it
 };
 
 class Landing;
@@ -118,12 +118,12 @@ class Residency {
   Residency(Device& device, StreamOrder& order, HandlePool& pool, HostArena& arena, StreamHandle out_stream,
             StreamHandle in_stream);
 
-  // Copies are shown in the timeline from now on; nullptr: in none.
+  // From now on shows copies in the timeline; nullptr: in none.
   void show_in(Trace* trace) { trace_ = trace; }
 
-  // From now on what leaves without a copy, since its copy on the host is good, is copied all the same, and
-  // the two are compared: a difference was made by something that no operand named. It is said, and the newer
-  // one counts.
+  // From now on clean chunks are copied all the same when they leave, and compared with the copy that the
+  // host has. A difference was written by an access that no operand named. It is reported, and the newer
+  // content counts.
   void check_copies() { checks_ = true; }
 
   // Chunks land from now on; nullptr: none does, for good.
@@ -148,8 +148,8 @@ class Residency {
   Marks unused_marks() const;  // what to wait for before
 
   // --- uses
-  // Appends the chunks that `effect` on [offset, offset + bytes) of the range, the op's operand of this
-  // number, touches; `op` tells lists apart.
+  // Appends the chunks that `effect` on [offset, offset + bytes) of the range touches. `operand`: its index
+  // in the op; `op` tells lists apart.
   void gather(Range& range, std::uint64_t offset, std::uint64_t bytes, Effect effect, std::uint32_t operand,
               std::uint64_t op, std::vector<ChunkUse>& uses);
   // Whether all of it is on the device, with its content, and not on its way out.
@@ -159,29 +159,30 @@ class Residency {
   // Gives every use its backing and starts the copies of content it needs. Error out_of_memory: the pool
   // cannot serve; nothing is lost, try again after evicting.
   Status make_resident(const std::vector<ChunkUse>& uses);
-  // The same for as many of them as there is memory for, content that is about to be overwritten too: what
-  // has been fetched needs its copy on the host no longer. False: for none that were not there already.
+  // The same for as many of them as there is memory for; also fetches content that is about to be
+  // overwritten, so that its copy on the host is no longer needed. False: for none that was not there
+  // already.
   Result<bool> make_some_resident(const std::vector<ChunkUse>& uses);
   // The same for as many of them as there is memory for, while the rest waits for more. Returns the bytes of
-  // the smallest chunk that still lacks it, 0 where none does.
+  // the smallest chunk that still lacks memory, 0 if none does.
   Result<std::uint64_t> make_resident_ahead(const std::vector<ChunkUse>& uses);
-  // All uses find the content that they need. Error internal: some was dropped and not made again.
+  // All uses find the content that they need. Error internal: some was dropped and not recomputed.
   // `remaking`: they are a replay's, which may write a part of what was dropped.
   static Status has_content(const std::vector<ChunkUse>& uses, bool remaking);
-  // Work that uses the chunks was put into a stream. The caller settles what of their content is `live`.
+  // Work that uses the chunks was put into a stream. The caller sets `live`.
   void used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op);
 
   // --- evictions
   const std::vector<Chunk*>& mapped() const { return mapped_; }
   // Error out_of_memory: the arena has no room for the content.
   Status begin_eviction(Chunk& chunk);
-  // An eviction that has begun is not wanted any more.
+  // Cancels an eviction that has begun.
   void take_back(Chunk& chunk);
-  // The content may be lost: it will be made again.
+  // The content is lost; a replay recomputes it.
   void begin_drop(Chunk& chunk);
   // Unmaps a chunk whose uses are all finished. It is then evicted, dropped or unbacked.
   Status finish_eviction(Chunk& chunk) { return finish_evictions({&chunk}); }
-  // Of several, one of them perhaps twice, with one call for neighbours. Where one fails, those behind it are
+  // The same for several, duplicates allowed, with one call for neighbours. If one fails, those after it are
   // as they were.
   Status finish_evictions(std::vector<Chunk*> chunks);
   // Copies live content to the host where it is not there yet. Error out_of_memory: no room for it there.
@@ -191,27 +192,27 @@ class Residency {
 
   // --- alias mode
   // `count` neighbours from the range's chunk `first` on become one chunk. None has memory or is in use, and
-  // all work with them has finished. Other chunks of the range are elsewhere afterwards. Error out_of_memory:
-  // some have content on the host, and there is no room for what is to lie beside it; internal: some were
-  // dropped, and are not made again.
+  // all work with them has finished. Pointers to the range's chunks are invalid afterwards. Error
+  // out_of_memory: some have content on the host, and there is no room for what is to lie beside it;
+  // internal: some were dropped, and are not recomputed.
   Status merge(Range& range, std::size_t first, std::size_t count);
   // Maps the chunk, which has no handle, to the frames; access is to be granted afterwards.
   Status map_to(Chunk& chunk, std::vector<Frame*> frames);
-  // To other frames, of which the first `kept` are those that it has. Its work has finished. Where that fails
-  // it has no memory; where its addresses then still lead to memory of others: doubt().
+  // Maps it to other frames, of which the first `kept` are those that it has. Its work has finished. On
+  // failure it has no memory; if its addresses then still lead to others' memory: doubt().
   Status move_to(Chunk& chunk, std::vector<Frame*> frames, std::size_t kept);
-  // Ends it: a tenant keeps the frames' handles, anybody else is unmapped. All work has finished. Where that
-  // fails, the addresses still lead to memory of others: doubt().
+  // Ends alias mode for the chunk: a tenant keeps the frames' handles, any other is unmapped. All work has
+  // finished. If it fails, the addresses still lead to others' memory: doubt().
   Status unmap_from_frames(Chunk& chunk);
 
-  // What the device has mapped is not what is noted here: nobody may read managed memory any more.
+  // The device's mappings differ from the records here: no call may read managed memory any more.
   const std::optional<Error>& doubt() const { return doubt_; }
 
   // Gives up the host copy of a resident chunk.
   void drop_host_copy(Chunk& chunk);
-  // Hands it over, with the last copy from or to it, instead.
+  // Gives it to the caller instead, with the last copy from or to it.
   std::pair<HostSlot, Mark> take_copy(Chunk& chunk);
-  // Makes a copy that was handed over the content of a resident chunk, whose work has finished.
+  // Makes such a copy the content again of a resident chunk whose work has finished.
   Status put_back(Chunk& chunk, HostSlot slot, Mark last_use);
 
   std::uint64_t evictions() const { return evictions_; }

@@ -1,9 +1,8 @@
-// Who must wait for whom on the device, and what the host already knows to be finished.
+// Which work must wait for which on the device, and what the host already knows to be finished.
 //
 // Every piece of work that pooch has seen in a stream has a ticket; a Mark names a point in a stream. Events
-// are recorded lazily, at the first time somebody asks for a point, and cover everything submitted until
-// then; with `eager` on, one is recorded after every op, so that a later question is answered by the exact
-// point.
+// are recorded lazily, when a point is first asked for, and cover everything submitted until then; with
+// `eager` on, one is recorded after every op, so that a later question is answered by the exact point.
 //
 // Not thread-safe: the session's mutex guards it. Events stay valid while a host wait runs outside of the
 // mutex, because they are recycled only once `note_finished` or `finished` has seen them.
@@ -79,10 +78,10 @@ class StreamOrder {
   void set_eager(bool eager) { eager_ = eager; }
   bool eager() const { return eager_; }
 
-  // Records events behind all work that has none behind it, so that no question has to touch a stream later.
+  // Records events behind all work that has none behind it, so that later questions need not touch a stream.
   void settle();
 
-  // Later work of `waiter` follows `mark` on the device. Free where that is known to hold already.
+  // Later work of `waiter` follows `mark` on the device. Costs nothing if that is known to hold already.
   Status follow(StreamIndex waiter, Mark mark) {
     if (waiter == mark.stream || mark.ticket <= at(mark.stream).done) return Done{};
     return follow_unfinished(waiter, mark);
@@ -115,7 +114,7 @@ class StreamOrder {
   // The host is about to wait for the device: counts it where the program's streams have nothing left to do.
   Status note_host_wait();
   std::uint64_t idle_waits() const { return idle_waits_; }
-  // How often work of the program's had to follow pooch's own.
+  // How often the program's work had to follow pooch's own.
   std::uint64_t waits_for_own() const { return waits_for_own_; }
 
   // The program is about to destroy the stream. Its marks stay valid.

@@ -1,8 +1,8 @@
-// What of the device's idle time is the host's doing.
+// Which of the device's idle time the host causes.
 //
-// A host that is ahead of the device when a row of short ops comes lets it run dry later, or not at all.
-// Where pooch made the device wait, the host has lost that lead, and the idle time that follows is not what
-// the program would see without.
+// A host that is ahead of the device when a row of short ops comes lets it run dry later, or not at all. If
+// pooch made the device wait, the host has lost that lead, and the idle time that follows is not what the
+// program would have without pooch.
 #pragma once
 
 #include <span>
@@ -15,13 +15,13 @@ struct TimedOp {
   bool disturbed = false;            // pooch had to move memory for it
 };
 
-// Microseconds that the host takes from launch to launch: the median, over iterations of one phase, where the
-// device waited for both launches and pooch did not hold up the second. 0 where it hardly ever did.
+// Microseconds that the host takes from launch to launch: the median, over iterations of one phase, of those
+// where the device waited for both launches and pooch did not hold up the second. 0: there were too few.
 double usual_interval(std::span<const std::span<const TimedOp>> iterations);
 
-// Microseconds before each op of one iteration, in order. As measured, where pooch disturbed nothing. Else as
-// they would be had the host kept its lead: it takes the usual interval from op to op, more where it was seen
-// to take more, and none for what pooch does.
+// Idle microseconds before each op of one iteration, in order: as measured if pooch disturbed nothing, else
+// as if the host had kept its lead. It then takes the usual interval from op to op, more where it was seen to
+// take more, and none for what pooch does.
 std::vector<double> host_gaps(std::span<const TimedOp> ops, double usual);
 
 }  // namespace pooch::runtime

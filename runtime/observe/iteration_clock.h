@@ -1,4 +1,4 @@
-// How long iterations that follow plans take on the device, from the begin of one to the begin of the next.
+// How long iterations that follow plans take on the device, from the start of one to the start of the next.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ class IterationClock {
   void begin(tracker::PhaseIndex phase, StreamHandle stream);
   // It was followed to its end. Without this its time does not count.
   void complete();
-  // What runs now is no iteration that counts.
+  // The current work is no iteration that counts.
   void interrupt() { open_ = chained_ = false; }
 
-  // Of the latest ones, in milliseconds; empty: fewer than `least` were measured.
+  // The median of the latest ones, in ms; empty: fewer than `least` were measured.
   std::optional<double> median_ms(tracker::PhaseIndex phase, std::size_t least = 1);
-  // From now on its iterations are others; those before do not count.
+  // The phase's iterations change from now on; earlier ones do not count.
   void forget(tracker::PhaseIndex phase);
 
  private:

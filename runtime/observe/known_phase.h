@@ -10,14 +10,14 @@
 namespace pooch::runtime {
 
 struct KnownPhase {
-  PhaseProfile profile;        // its times are measured in `profile.measured` iterations; in none: estimated
+  PhaseProfile profile;        // its times: from `profile.measured` iterations; 0: estimated
   std::uint64_t revision = 0;  // grows with every change of structure or times
   tracker::OperandBuffers operands;
   std::vector<std::uint64_t> local_keys;  // by position
   std::vector<Address> bases;    // by buffer: where it was in the latest iteration that was described
   std::vector<Address> earlier;  // ... and in the one before that
-  std::vector<bool> quiet;       // by buffer: ops alone touch it, and copies ahead of the first
-  std::vector<bool> fixed;       // by buffer: it is quiet, and was there in all of them
+  std::vector<bool> quiet;       // by buffer: only ops touch it, and copies before the first op
+  std::vector<bool> fixed;       // by buffer: it is quiet, and had one address in all iterations
   std::vector<bool>
       alternates;        // by buffer: it is quiet, and is at two addresses in turn, as double buffers are
   bool settled = false;  // enough iterations were described for `bases` and `fixed` to be relied on

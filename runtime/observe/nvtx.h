@@ -19,8 +19,8 @@ void end(std::uint64_t range);
 void mark(std::string_view name);
 }  // namespace detail
 
-// Asks for a listener, which may be loaded by this (NVTX_INJECTION64_PATH): once, before other threads use
-// what is below, and without a lock that the listener's own CUDA calls would want.
+// Looks for a listener, and loads the one that NVTX_INJECTION64_PATH names: once, before other threads use
+// what is below, and without a lock that the listener's own CUDA calls need.
 void open();
 inline bool attached() {
   return detail::attached;

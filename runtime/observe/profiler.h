@@ -35,8 +35,7 @@ class Profiler {
   // Timed iterations per phase: enough for a median.
   static constexpr std::uint32_t wanted = 3;
 
-  // Without a choice nothing is timed.
-  // `substitutes`: they are tried.
+  // No `choice`: nothing is timed. `substitutes`: whether they are tried.
   Profiler(Device& device, tracker::Tracker& tracker, std::optional<cupti::TimerChoice> choice,
            bool substitutes)
       : device_(device), tracker_(tracker), choice_(choice), trials_(device, substitutes) {}
@@ -45,7 +44,7 @@ class Profiler {
 
   // Whether ops are timed at present. Then every launch is to be bracketed.
   bool timing() const { return timing_; }
-  // Whether what is said of the next op may end up in the profile. Not in phases that are known well enough.
+  // Whether the next op's description may enter the profile. Not in phases that are known well enough.
   bool describing() const;
   // Whether a timer still holds times, or waits for some.
   bool measuring() const { return timer_ != nullptr; }
@@ -63,13 +62,13 @@ class Profiler {
   // What a plan for the phase can be made from: its structure, with times measured in as many iterations as
   // there were, or estimated from other phases. nullptr: too little is known yet.
   const KnownPhase* plannable(tracker::PhaseIndex phase);
-  // Whether the formulas of a plan, by position, were seen to make the phase's own bits in this process.
+  // Whether the formulas of a plan, by position, gave the phase's own bits in this process.
   enum class Proof : std::uint8_t { yes, no, not_yet };
   Proof proves(const KnownPhase& phase, const std::map<std::uint32_t, Formula>& substitutes);
-  // Calls like the ops at these positions are not made again by substitutes any more.
+  // Calls like the ops at these positions are no longer replayed by substitutes.
   void disprove(tracker::PhaseIndex phase, const std::set<std::int32_t>& positions);
 
-  // All that is known; the device must be idle if the last times are not to be lost. Ends the measuring.
+  // Collects the last times and ends the measuring. The device must be idle, or these times are lost.
   void finish();
   // `estimates`: with the times of plannable(); else what was not measured has none.
   void fill(Profile& profile, bool estimates) const;
@@ -98,18 +97,18 @@ class Profiler {
   struct Known {
     std::optional<KnownPhase> structure;
     std::uint32_t described = 0;
-    bool tells = false;                     // weights from a batch: good enough for plans
+    bool tells = false;                     // it tells weights from a batch: good enough for plans
     std::optional<std::uint32_t> times_of;  // of the structure: from so many iterations; 0: estimated
     std::vector<std::uint64_t> copies;      // numbers of the structure's copies
     std::vector<Timed> timed;
   };
 
-  // Iterations of a phase that are described. The first ones of a run cannot tell weights, just copied in,
-  // from a batch, nor what is always there from what is new each time.
+  // Iterations of a phase that are described. In a run's first iterations, weights just copied in cannot be
+  // told from a batch, nor persistent buffers from new ones.
   static constexpr std::uint32_t most_described = 3;
   static constexpr std::uint64_t untold = 1;  // iterations of the run
   static constexpr tracker::StepIndex most_early = 20'000;
-  static constexpr std::size_t lacking_share = 8;  // an eighth without times are many
+  static constexpr std::size_t lacking_share = 8;  // an eighth without times counts as many
 
   void decide(tracker::StepIndex next);
   void decide_early();

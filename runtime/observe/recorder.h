@@ -1,5 +1,5 @@
-// Keeps the program's call stream in the file of POOCH_RECORD (core/recording.h), which may be a pipe. What
-// goes wrong is said once; then the recording ends and the program goes on. The session's mutex guards it.
+// Records the program's call stream to the file of POOCH_RECORD (core/recording.h), which may be a pipe. An
+// error is reported once; then the recording ends and the program goes on. The session's mutex guards it.
 #pragma once
 
 #include <memory>
@@ -22,12 +22,12 @@ class Recorder {
   // In the order in which the tracker is told.
   void allocated(const RecordedAllocation& allocation) { add(allocation); }
   void freed(Address address) { add(RecordedFree{address}); }
-  // A call that was launched. Where the host has waited in it anyway, what there is so far is written out.
+  // A call that was launched. If the host has waited in it anyway, writes out what there is so far.
   void launched(const Call& call) {
     add(call);
     if (call.blocks) flush();
   }
-  // The program ends by itself.
+  // The program ends normally.
   void finish();
 
  private:

@@ -1,8 +1,8 @@
-// Finds out by which formula the result of a call can be made again (core/substitute.h). Right behind the
-// call its operands are there, and hold what it read and what it made: one pass in the same stream compares
-// that with what each formula makes. It writes nothing but words in page-locked memory, which the host reads
-// when the device has got there; nobody waits. The pass reads what the substitute will read and as much as
-// that will write, so it also tells what the substitute will take.
+// Finds the formula that recomputes a call's result (core/substitute.h). Right after the call, its operands
+// hold what it read and what it made: one pass in the same stream compares that with the result of each
+// formula. It writes only words in page-locked memory, which the host reads when the device has got there;
+// nothing waits. The pass reads what the substitute will read and as much as that will write, so its time is
+// also the substitute's.
 //
 // Calls that are alike (tracker::Op::local_key) are tried twice in all. The session's mutex guards it.
 #pragma once
@@ -37,7 +37,7 @@ class SubstituteTrials {
   bool working() const { return working_; }
   // Whether some pass has not come to its end.
   bool pending() { return collect(), working_ && !pending_.empty(); }
-  // The host waits for what was launched.
+  // The host waits, mutex held, for what was launched.
   void await();
   // Passes that were launched.
   std::uint64_t passes() const { return passes_; }
@@ -46,9 +46,9 @@ class SubstituteTrials {
     std::optional<Formula> formula;  // makes the same bits; none: no formula does
     double us = 0;  // of the shortest pass: the first one of all waits for the kernel to be loaded
   };
-  // Nothing: no pass has come to its end.
+  // Empty: no pass has come to its end.
   std::optional<Finding> finding(std::uint64_t key);
-  // What was made of it was not what the call had made, whatever its passes said.
+  // Its recomputed result differed from the call's, whatever its passes found.
   void disprove(std::uint64_t key) { known_[key].differs.fill(true); }
 
  private:

@@ -1,5 +1,5 @@
-// A Trace as a file of Chrome trace events. What it promises: events come in the order of their times, slices
-// of a row do not overlap, and every arrow begins, goes on and ends inside of slices that are there.
+// A Trace as a file of Chrome trace events. Guarantees: events are in the order of their times, slices of a
+// row do not overlap, and every arrow begins, goes on and ends inside of existing slices.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace pooch::runtime {
 
 class TraceFile {
  public:
-  // As it is now: the trace may go on.
+  // A snapshot: the trace may go on.
   explicit TraceFile(const Trace& trace) : events_(trace.events_), names_(trace.names_), cap_(trace.cap_) {}
   // Errors: invalid_argument with file and reason; not_supported, as OutputOptions::again says. Once `wanted`
   // says no, the file is left as it was.

@@ -1,4 +1,4 @@
-// Demand mode: what serves an op that has no plan. Safe for any program.
+// Demand mode: makes room for ops that have no plan. Safe for any program.
 //
 // Victims are taken by least cost / (bytes x staleness), as DTR does (Kirisame et al., 2021): dead content
 // costs nothing, a clean chunk its way back, a dirty one both ways.
@@ -32,7 +32,7 @@ class Demand {
   // One round: evicts what it can towards `bytes`. False: nothing can go at the moment.
   Result<bool> round(std::uint64_t bytes, std::uint64_t op, Held& held);
   Status choose(std::uint64_t bytes, std::uint64_t op);
-  // Waits until the victims may go, and lets them.
+  // Waits until the victims may be unmapped, and unmaps them.
   Status finish(Held& held);
   Result<bool> begin(Chunk& chunk, Held& held);
   bool free_host_memory(std::uint64_t bytes);

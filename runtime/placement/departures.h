@@ -25,13 +25,12 @@ class Departures {
   void add(Chunk& chunk) { leaving_.push_back(&chunk); }
   // The range is about to be closed.
   void forget(const Range& range);
-  // Those that have gone, or were taken back.
+  // Forgets those that have gone or were taken back.
   void forget_all() {
     std::erase_if(leaving_, [](const Chunk* chunk) { return chunk->state != ChunkState::evicting; });
   }
 
-  // Unmaps what has finished and whose handles are of the sizes that these uses lack: they need not be made
-  // anew.
+  // Unmaps finished chunks whose handles have the sizes that these uses lack, so that none need be created.
   Status take_matching(const std::vector<ChunkUse>& uses);
 
   enum class Wait : bool { no, yes };
@@ -39,7 +38,7 @@ class Departures {
   // only by waiting. With Wait::yes the host waits where it must; `held` is released meanwhile.
   Result<bool> reclaim(std::uint64_t bytes, Wait wait, Held& held);
 
-  // What is under way.
+  // Bytes under way.
   std::uint64_t bytes() const;
   std::uint64_t waits() const { return waits_; }  // times that the host had to wait
 

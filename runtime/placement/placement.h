@@ -26,7 +26,7 @@ class Placement {
 
   // Lists in `uses` the chunks of the managed operands and makes them resident: with free memory, else with
   // what is on its way out, else with what Demand picks. `held` is released while the host waits. Error
-  // out_of_memory, to be shown: they cannot be had together; `what` names the op in it.
+  // out_of_memory, to be shown: they do not fit together; its message calls the op `what`.
   Status place(std::string_view what, std::span<const tracker::Operand> operands, std::vector<ChunkUse>& uses,
                Held& held);
 
@@ -37,9 +37,9 @@ class Placement {
   std::uint64_t clock() const { return clock_; }
   // Called where nothing else helps; true: try again.
   void set_last_resort(std::function<Result<bool>(Held&)> resort) { last_resort_ = std::move(resort); }
-  // Asks what is taken outside of the pool; true: less than was thought.
+  // `recount` asks what is taken outside of the pool; true: less than was thought.
   void set_recount(std::function<bool()> recount) { recount_ = std::move(recount); }
-  // Called before anything that lives may leave the device.
+  // Called before live content may leave the device.
   void set_before_leaving(std::function<void()> prepare) { before_leaving_ = std::move(prepare); }
   std::uint64_t tick() { return ++clock_; }
   std::uint64_t fallbacks() const { return fallbacks_; }      // times that Demand was asked

@@ -20,7 +20,7 @@ struct PlanIdentity {
   std::string planner;                     // its version
 
   std::string to_json() const;
-  // What in the plan is other than asked for; empty: nothing.
+  // What in the plan differs from this; empty: nothing.
   std::string mismatch(const Plan& plan) const;
 };
 
@@ -30,8 +30,8 @@ class PlanCache {
 
   Status trusted() const { return folder_.trusted(); }
   std::string path_of(const PlanIdentity& identity) const;
-  // Empty: there is none. Error invalid_argument: there is one, and it is of no use (cut off, unreadable,
-  // made for something else, not to be trusted); the message names the file or folder.
+  // Empty: there is none. Error invalid_argument: there is one, and it is unusable (cut off, unreadable, made
+  // for something else, not trusted); the message names the file or folder.
   Result<std::optional<Plan>> find(const PlanIdentity& identity) const;
   // The plan in an entry's text. Error: as for `find`, without the file's name.
   static Result<Plan> plan_in(std::string_view text, const PlanIdentity& identity);

@@ -41,7 +41,7 @@ class PlanSource {
   struct Limits {
     unsigned seconds = 60;            // that a planner may take
     unsigned failures = 3;            // of planners in a row, then no more are started
-    std::string library_folder = {};  // where `libpooch.so` lies; empty: it is asked
+    std::string library_folder = {};  // where `libpooch.so` lies; empty: where this code is
   };
 
   // Error: invalid_argument, POOCH_PLAN names no plan, or one for more memory than there is: the one line to
@@ -53,17 +53,17 @@ class PlanSource {
   PlanSource& operator=(const PlanSource&) = delete;
 
   struct Wish {
-    std::string structure = {};  // structure_of(phase): plans for another one are of no use; empty: all are
+    std::string structure = {};  // the structure_of(phase) that the plan must have; empty: any
     Backing backing = Backing::alias;
-    std::uint64_t reserve = 0;  // bytes that the plan must leave alone beside the cap's rest
+    std::uint64_t reserve = 0;  // bytes of the cap that the plan must leave free
     bool fresh = false;         // plans in the cache are outdated
-    bool provisional = false;   // the plan is none for the cache
-    bool optional = false;      // the phase has a plan: no loss if this one cannot be had
+    bool provisional = false;   // the plan is not stored in the cache
+    bool optional = false;      // for less memory: failure is only logged, at info
   };
-  // A phase is known: looks for its plan. `profile` is asked only where a planner must work; then the answer
-  // is true. Never waits; further requests for the same phase do nothing.
+  // A phase is known: looks for its plan. `profile` is called only if a planner must work; then the answer is
+  // true. Never waits; further requests for the same phase do nothing.
   bool request(const std::string& phase, const std::function<Profile()>& profile, const Wish& wish);
-  // What is to be said of POOCH_PLAN's plan once it is followed. Once; then empty.
+  // A remark to log once POOCH_PLAN's plan is followed. Once; then empty.
   std::string take_remark() { return std::exchange(remark_, {}); }
   // Whether POOCH_PLAN is the phase's plan, whatever is wished for.
   bool given(const std::string& phase) const { return from_file_ && from_file_->phase == phase; }

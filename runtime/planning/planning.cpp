@@ -91,11 +91,13 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
     state.basis = {
         known.revision, structure_of(known.profile), {}, 0, state.crowded ? 0 : unseen_bytes(known.profile),
         false};
+    // A layout holds whole chunks and pages, which plans do not count.
+    const std::uint64_t rounding = backing(state) == Backing::alias ? pool_.cap() / 1024 / page * page : 0;
     const bool made_for_it =
         source_->request(id, profile,
                          {.structure = state.basis.structure,
                           .backing = backing(state),
-                          .reserve = state.reserve + state.lacking + state.basis.unseen,
+                          .reserve = state.reserve + state.lacking + state.basis.unseen + rounding,
                           .fresh = state.fresh,
                           .provisional = known.profile.measured == 0,
                           .optional = state.reserve > 0 || state.short_ms > 0 || state.basis.unseen > 0});

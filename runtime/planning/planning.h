@@ -1,4 +1,4 @@
-// Gets plans for the phases that are known and hands them to the executor: once per iteration, at its begin
+// Gets plans for the phases that are known and hands them to the executor: once per iteration, at its start
 // or as soon as it is known to be one.
 //
 // A phase is planned as soon as it has been seen once, from what times there are, and again when measured
@@ -39,10 +39,10 @@ class Planning {
         profiler_(profiler),
         tracker_(tracker) {}
 
-  // The calling thread has launched an op, and memory is short: says once why there is no plan where ops go
-  // on without an order that repeats.
+  // The calling thread has launched an op, and memory is short: logs once why there is no plan if ops keep
+  // coming in an order that does not repeat.
   void note_order();
-  // An iteration has begun since the last time.
+  // An iteration has begun since the last act().
   bool wants_to_act() const;
   // ... and a phase that is to be planned has no plan yet.
   bool wants_profile() const;
@@ -55,34 +55,34 @@ class Planning {
   std::uint64_t replans() const { return replans_; }  // plans made again because times had changed
 
  private:
-  // What a plan was asked for with.
+  // What a plan was requested with.
   struct Basis {
     std::uint64_t revision = 0;  // 0: none was asked for
     std::string structure;
-    std::vector<double> us;    // by op, with the host's gap before it; empty: it was there already
-    double in_core_ms = 0;     // then: what its own times came to; 0: not known yet
-    std::uint64_t unseen = 0;  // bytes that others than its ops had taken
-    bool estimated = false;    // times of other phases
+    std::vector<double> us;    // by op, with the host's gap before it; empty: the plan existed
+    double in_core_ms = 0;     // of such a plan: its own in-core time; 0: not known yet
+    std::uint64_t unseen = 0;  // bytes taken by others than its ops
+    bool estimated = false;    // from times of other phases
   };
   struct State {
     Basis basis;
     bool settled = false;   // it has its plan, or will have none
-    bool outdated = false;  // the plan that is being made is for what no longer holds
+    bool outdated = false;  // the plan being made is for what no longer holds
     bool fresh = false;     // plans in the cache are older than the times
-    bool crowded = false;   // no plan can do with what others leave
+    bool crowded = false;   // no plan fits into what others leave
     // Iterations were short of memory under their plan: one for less takes its place if it is faster.
     int shortages = 0;
-    std::uint64_t lacking = 0;   // bytes that plans leave alone for it
+    std::uint64_t lacking = 0;   // bytes that plans leave free for it
     double short_ms = 0;         // what an iteration took under the plan that is to be replaced; 0: none is
-    std::uint64_t short_by = 0;  // bytes that the one in its place leaves alone beyond it
-    bool tried = true;           // whether the plan at hand can be laid out was looked at, or need not be
-    // A plan that cannot be laid out is followed by remapping while plans for less memory are tried.
-    std::uint64_t reserve = 0;          // bytes that these leave alone
-    double whole_ms = 0;                // what is foretold by the latest plan for all memory
+    std::uint64_t short_by = 0;  // bytes more that its replacement leaves free
+    bool tried = true;           // the current plan's layout was tested, or need not be
+    // A plan without a layout is followed by remapping while plans for less memory are tried.
+    std::uint64_t reserve = 0;          // bytes that these leave free
+    double whole_ms = 0;                // predicted by the latest plan for all memory
     int layouts = 0;                    // that could not be made
     std::optional<std::uint64_t> fits;  // `reserve` of one whose layout fitted, but took too long
-    bool remaps = false;                // it stays at that
-    // A plan whose substitutes are still being tried, and for how many iterations.
+    bool remaps = false;                // the phase remaps for good
+    // A plan whose substitutes are still being tried, and how many iterations it waited.
     std::optional<Plan> unproven;
     int waited = 0;
     int deferred = 0;  // iterations that a plan was not asked for, since formulas were still being tried
@@ -91,7 +91,7 @@ class Planning {
   void act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
            double out_us_per_byte, Held& held);
   void reconsider(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
-  // For which plans are made.
+  // The one that plans are made for.
   Backing backing(const State& state) const;
   std::uint64_t unseen_bytes(const PhaseProfile& phase) const;
   void drop_substitutes(tracker::PhaseIndex phase, State& state, const KnownPhase& known);

@@ -1,5 +1,5 @@
-// A program that runs beside the user's and is none of its children: no SIGCHLD, nothing for its wait() to
-// find, no terminal signals.
+// A program that runs beside the user's and is not its child: no SIGCHLD, nothing for its wait() to find, no
+// terminal signals.
 //
 //   caller ── clone ──▶ intermediate ── clone ──▶ the program
 //     waits for it          exits at once           adopted by init

@@ -1,7 +1,7 @@
-// Whether handles of host memory work. A driver may say that it has them and crash when it is asked for one
-// (NVIDIA/nccl issues 2106 and 2190). So another process asks, the `pooch` that came with the library, and
-// says how it went. Whether they work or the driver crashes is kept in the cache folder, for this device and
-// this file of the driver.
+// Whether handles of host memory work. A driver may report them and crash when asked for one (NVIDIA/nccl
+// issues 2106 and 2190). So another process, the `pooch` that came with the library, asks for one and reports
+// the result. Whether they work or the driver crashes is kept in the cache folder, for this device and this
+// driver file.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace pooch::runtime {
 
 struct HostHandleTrial {
   unsigned seconds = 20;            // that it may take
-  std::string library_folder = {};  // where `libpooch.so` lies; empty: it is asked
+  std::string library_folder = {};  // where `libpooch.so` lies; empty: where this code is
 };
 
 // Waits for the other process, unless the answer is known. Error: invalid_argument, why they are not to be

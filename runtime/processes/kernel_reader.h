@@ -81,7 +81,7 @@ class KernelReader {
   mutable std::mutex mutex_;
   std::string program_, version_, cache_, packages_;
   std::vector<std::string> environment_;
-  std::string unusable_;  // why nobody can be asked; empty: somebody can
+  std::string unusable_;  // why no process can be asked; empty: one can
   bool said_ = false;
   std::optional<Server> server_;
   std::deque<Asked> asked_;  // in the order in which they are answered

@@ -12,10 +12,10 @@ namespace pooch::runtime {
 // invalid_argument, there is none, and where it was looked for.
 Result<std::string> find_own_program(const std::string& chosen, const std::string& beside = {});
 
-// This process's, for a program of its own and none that pooch serves.
+// This process's environment, for pooch's own program, which pooch does not serve.
 std::vector<std::string> own_environment();
 
-// Another one whenever the file is replaced. Empty: there is none.
+// Changes whenever the file is replaced. Empty: there is none.
 std::string file_version(const std::string& path);
 
 }  // namespace pooch::runtime

@@ -9,10 +9,10 @@ namespace pooch::runtime {
 
 // docs/decisions/0021-what-memory-is-said-to-exist.md
 struct MemoryInfo {
-  // What the program is told: of the device, and, where more is in use than that, of what is in use.
+  // What the program is told. The total grows if use plus `free_bytes` exceeds the device's size.
   std::uint64_t free_bytes, total_bytes;
-  std::uint64_t fits;     // more bytes are below the cap
-  std::uint64_t granted;  // more bytes would be served
+  std::uint64_t fits;     // bytes that still fit below the cap
+  std::uint64_t granted;  // bytes that would still be served
 };
 
 // Where an allocation lies.
@@ -21,7 +21,7 @@ struct Extent {
   std::uint64_t bytes;  // as requested
 };
 
-// An allocation that stays on the device because somebody names it: a graph, or a registration with NCCL.
+// An allocation that stays on the device because a graph or a registration with NCCL names it.
 struct Kept {
   Extent memory;
   AllocationId allocation;
@@ -32,7 +32,7 @@ struct Freed {
   std::uint64_t bytes;
   bool by_program;
   void* origin;
-  bool counts;
+  bool counts;  // against the cap by itself; false: a block of a slab that counts as a whole
 };
 
 // What submit() returns in place of launch's result where the call was not made: its API's status for "out of

@@ -1,5 +1,5 @@
-// What plans have to know of the device and are measured once, on memory of the pool's own: how fast the link
-// copies, and what moving a mapping costs the host.
+// What plans need to know of the device, measured once, on the pool's own memory: how fast the link copies,
+// and what moving a mapping costs the host.
 //
 // The session's mutex guards it.
 #pragma once

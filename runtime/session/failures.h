@@ -1,5 +1,5 @@
-// What has gone wrong. Each kind is said once. Once what is noted here and what the device has may differ, no
-// call may read managed memory any more.
+// What has gone wrong. Each kind is reported once. Once pooch's records may differ from the device, no call
+// may read managed memory any more.
 //
 // Any thread may call it, with the session's mutex or without.
 #pragma once
@@ -24,15 +24,15 @@ class Failures {
     pin = 8,        // memory that kernels reach unseen does not fit
     trace = 16,     // the timeline cannot be written
   };
-  // The first of its kind: it is to be said.
+  // Whether it is the first of its kind, to be reported.
   bool first(Kind kind) {
     const auto bit = static_cast<std::uint32_t>(kind);
     return (said_.fetch_or(bit) & bit) == 0;
   }
-  // Says that something of pooch's own failed, and what follows from it. No content can be wrong for it.
+  // Reports that something of pooch's own failed, and what follows from it. No content can be wrong for it.
   void report(std::string_view where, const Error& why, std::string_view consequence);
-  // What is noted here and what the device has may differ: said once, and from now on every call that may
-  // read managed memory is to be refused.
+  // pooch's records may differ from the device: reports it once, and every later call that may read managed
+  // memory is refused.
   void fail(std::string_view where, const Error& why);
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   // A shortage of memory was said: what fails for want of memory later is no news.

@@ -21,7 +21,7 @@ class Stays {
   void reach(Address base) { reasons_[base].by_address = true; }
   // A graph or a registration names it; several may.
   void name(Address base) { ++reasons_[base].names; }
-  // One of them does no more. True: nothing keeps it now.
+  // One of these is gone. True: nothing keeps the allocation now.
   bool unname(Address base);
   void ended(Address base) { reasons_.erase(base); }
 
@@ -42,25 +42,25 @@ class Stays {
   std::uint64_t allocations_ = 0, bytes_ = 0;
 };
 
-// Small memory that kernels of unknown effects have written: it may hold addresses, so it is to be looked at
-// before memory is so short that something might leave. The session's mutex guards it.
+// Small memory that kernels of unknown effects have written: it may hold addresses, so it is searched before
+// memory is so short that something might leave. The session's mutex guards it.
 class SmallBuffers {
  public:
   static constexpr std::uint64_t largest = 2 * MiB;
   using Buffers = std::map<Address, std::uint64_t>;  // bytes
 
   void note(Address base, std::uint64_t bytes) { buffers_.insert_or_assign(base, bytes); }
-  // It could not be looked at yet; what was noted since holds.
+  // It could not be searched yet; what was noted since holds.
   void note_again(Address base, std::uint64_t bytes) { buffers_.try_emplace(base, bytes); }
   void ended(Address base) { buffers_.erase(base); }
-  // Each look is a host wait: there is an end to them.
+  // Each search makes the host wait, so their number is limited.
   bool due() const { return !buffers_.empty() && looks_ < most_looks; }
   void give_up() { looks_ = most_looks; }
-  // A look at all of them begins.
+  // A search of all of them begins.
   Buffers take();
 
-  // Page-locked memory for `largest` bytes, for one look; a thread that looks beside another has its own.
-  // Error: the device's.
+  // Page-locked memory for `largest` bytes, for one search; a thread that searches beside another has its
+  // own. Error: the device's.
   Result<std::byte*> borrow(Device& device);
   void give_back(Device& device, std::byte* memory);
   void close(Device& device);
@@ -69,7 +69,7 @@ class SmallBuffers {
   static constexpr std::uint64_t most_looks = 64;
   Buffers buffers_;
   std::uint64_t looks_ = 0;
-  std::byte* memory_ = nullptr;  // that nobody borrows; nullptr: none
+  std::byte* memory_ = nullptr;  // not borrowed now; nullptr: none
 };
 
 // Ops whose effects are unknown, and how long it is since one came. While there are such ops, evicted memory
@@ -96,12 +96,12 @@ class Unforeseen {
 
   void count() { ++ops_; }
   std::uint64_t ops() const { return ops_; }
-  // Kernels may reach memory by addresses that could not be looked for: any op may.
+  // Kernels may reach memory by addresses that could not be searched for: any op may.
   void miss_tables() { tables_missed_ = true; }
   bool tables_missed() const { return tables_missed_; }
   // None is under way, and none came in the latest of `iterations` whole ones.
   bool long_ago(std::uint64_t iterations);
-  // A thread brings back what left before.
+  // A thread is bringing back what left before landing.
   Turn& landing_begins() { return landing_begins_; }
 
  private:

@@ -28,7 +28,7 @@ class KnownAllocations {
 
   // The allocation that contains `address`.
   std::optional<Extent> find(Address address) const;
-  // What the one that starts at `base` is from; nullptr where its caller did not say.
+  // The origin of the allocation at `base`; nullptr if its caller gave none.
   void* origin_of(Address base) const;
   std::vector<Extent> all() const;
   // Bytes from the arena's begin in which all that was ever managed lies.

@@ -28,7 +28,7 @@ struct Arena {
   std::uint64_t bytes;
 };
 
-// In the order in which one part rests on those before it; those that may be empty are there once it is open.
+// Each part rests on those before it; the optional ones exist once it is open.
 struct Memory {
   Memory(Device& device, const Limits& limits, const Arena& arena);
   // Error: the device refuses a stream or an answer.
@@ -36,7 +36,7 @@ struct Memory {
   // Unmaps all of it. The device is idle.
   void close(Device& device);
 
-  // The host budget and what of it is used are `host`'s; what is outside of the pool is `outside`'s.
+  // `host` knows the host budget and its use; `outside`, what is outside of the pool.
   StreamOrder order;
   HandlePool pool;
   HostArena host;

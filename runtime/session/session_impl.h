@@ -37,12 +37,12 @@ struct Setting {
   const Arena arena;
 };
 
-// Who looks on.
+// Observers.
 struct Observers {
   Profiler profiler;
   Recorder recorder;
   std::unique_ptr<Trace> trace;
-  std::atomic<bool> details_wanted{false};  // by the profiler; for who has not the mutex
+  std::atomic<bool> details_wanted{false};  // by the profiler; readable without the mutex
   // CountingDevice::moves, StreamOrder::waits_for_own and SubstituteTrials::passes when an op was last
   // launched.
   std::uint64_t moves_at_launch = 0;
@@ -52,7 +52,7 @@ struct Observers {
 struct Usage {
   std::uint64_t managed = 0;  // bytes
   std::atomic<std::uint64_t> occupied{
-      0};  // bytes, with what is outside of the pool; for who has not the mutex
+      0};  // bytes, with what is outside of the pool; readable without the mutex
 };
 
 struct Session::Impl {
@@ -91,8 +91,8 @@ struct Session::Impl {
                      std::optional<std::int32_t> position);
   void note_use(Work& w, StreamIndex stream, bool succeeded);
   void try_substitute(const Call& call, tracker::Op& op);
-  // For a call that is not made: Failures::refuse. Where a call of pooch's own lacks memory, who made it
-  // says what follows.
+  // For a call that is not made: Failures::refuse. If a call of pooch's own lacks memory, its caller says
+  // what follows.
   int refuse(const Call& call, const Error& why, const Refusal& refusal) {
     const bool doubtful = memory.residency->doubt().has_value();
     if (call.own && why.code == ErrorCode::out_of_memory && !doubtful) return refusal.out_of_memory;
@@ -109,10 +109,10 @@ struct Session::Impl {
   }
 
   // --- session_watch.cpp
-  // From here on the program's calls are known, if they are not yet.
+  // Starts watching the program's calls, if it has not started.
   void begin_watch();
-  // `taken` bytes, or `more` than is taken now, are so near to being short that what calls do should be
-  // known.
+  // Whether `taken` bytes, or `more` than is taken now, are so near to being short that calls must be
+  // watched.
   bool nearly_short(std::uint64_t more) const { return near_short(occupied() + more); }
   bool near_short(std::uint64_t taken) const { return taken > setting.limits.cap / 2; }
   void back_at_once(Range& range, std::optional<StreamHandle> stream, Held& held);

@@ -189,7 +189,7 @@ void Session::passed_through(std::uint64_t bytes) {
   publish_occupied();
 }
 
-void Session::pass_through_failed(std::uint64_t bytes) {
+void Session::refund(std::uint64_t bytes) {
   const Held held(impl_->mutex);
   impl_->memory.outside.discharge(pass_through_charge(bytes));
   (void)impl_->memory.pool.set_outside(impl_->memory.outside.with(0));

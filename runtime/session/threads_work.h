@@ -18,7 +18,7 @@ struct Work {
   tracker::Op op;
   std::vector<ChunkUse> uses;
   const void* session = nullptr;  // whose submit it is
-  // During the real call: of the session's mutex, held or not.
+  // During the real call: the session's mutex, held or not.
   Held* launch = nullptr;
   std::optional<StreamIndex> entered;  // by an unforeseen op: runtime/memory/landing.h
 };

@@ -1,6 +1,6 @@
 """Programs that allocate as frameworks do: the same content and the same figures as without pooch.
 
-usage: allocators.py BUILD_FOLDER PROGRAM
+usage: allocators.py BUILD_FOLDER PROGRAM [TEST]...
 """
 import pathlib
 import sys
@@ -81,4 +81,4 @@ class Allocators(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

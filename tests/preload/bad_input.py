@@ -1,6 +1,6 @@
 """Bad input gets one clear line (what, which value, what is accepted) and the right status.
 
-usage: bad_input.py BUILD_FOLDER
+usage: bad_input.py BUILD_FOLDER [TEST]...
 """
 import os
 import shutil
@@ -135,4 +135,4 @@ class BadInput(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

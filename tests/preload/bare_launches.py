@@ -1,6 +1,6 @@
 """Kernels that a program launches itself: same results, found iterations, and memory that only the device names.
 
-usage: bare_launches.py BUILD_FOLDER PROGRAM
+usage: bare_launches.py BUILD_FOLDER PROGRAM [TEST]...
 """
 import pathlib
 import sys
@@ -56,4 +56,4 @@ class BareLaunches(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -1,6 +1,6 @@
 """POOCH_CALLSITES: every op of the profile says where in the program it is called, and nothing else changes.
 
-usage: callsites.py BUILD_FOLDER
+usage: callsites.py BUILD_FOLDER [TEST]...
 """
 import json
 import pathlib
@@ -183,4 +183,4 @@ class CallSites(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

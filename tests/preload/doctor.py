@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """`pooch doctor` finds what is wrong with a machine or a program, and says how to cure it.
 
-usage: doctor.py BUILD_FOLDER
+usage: doctor.py BUILD_FOLDER [TEST]...
 """
 import json
 import os
@@ -136,4 +136,4 @@ class Doctor(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -1,6 +1,6 @@
 """A cap that is the whole device: what the driver refuses beyond pooch's account, pooch makes room for.
 
-usage: full_device.py BUILD_FOLDER
+usage: full_device.py BUILD_FOLDER [TEST]...
 """
 import sys
 import unittest
@@ -22,4 +22,4 @@ class FullDevice(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -1,6 +1,6 @@
 """The trainer with cuDNN's backend API: pooch knows, plans and replays operation graphs as it does legacy calls.
 
-usage: graph_convolutions.py BUILD_FOLDER SHIM
+usage: graph_convolutions.py BUILD_FOLDER SHIM [TEST]...
 """
 import json
 import pathlib
@@ -95,4 +95,4 @@ class GraphConvolutions(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

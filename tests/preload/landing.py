@@ -1,6 +1,6 @@
 """Memory that a kernel reaches unforeseen: with landing slow and right, without it the violation that it is.
 
-usage: landing.py BUILD_FOLDER PROGRAM WITHOUT_MEMPOLICY
+usage: landing.py BUILD_FOLDER PROGRAM WITHOUT_MEMPOLICY [TEST]...
 """
 import pathlib
 import sys
@@ -231,4 +231,4 @@ class Trial(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -1,6 +1,6 @@
 """A device that is full when kernels are first launched: pooch makes room for their code.
 
-usage: late_code.py BUILD_FOLDER LATE_CODE_LIBRARY
+usage: late_code.py BUILD_FOLDER LATE_CODE_LIBRARY [TEST]...
 """
 import re
 import sys
@@ -43,4 +43,4 @@ class LateCode(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -1,6 +1,6 @@
 """Programs that ask how much memory there is and take it: they decide as they would on a device of the cap's size.
 
-usage: memory_info.py BUILD_FOLDER PROGRAM
+usage: memory_info.py BUILD_FOLDER PROGRAM [TEST]...
 """
 import pathlib
 import sys
@@ -84,4 +84,4 @@ class MemoryInfo(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

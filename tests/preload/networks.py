@@ -1,6 +1,6 @@
 """Every network of the trainer: what it says of itself, in-core and under 40 % of its need, and the same bits.
 
-usage: networks.py BUILD_FOLDER
+usage: networks.py BUILD_FOLDER [TEST]...
 """
 import collections
 import json
@@ -135,4 +135,4 @@ class Descriptions(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

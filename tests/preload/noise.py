@@ -1,7 +1,7 @@
 """200 iterations on a device whose ops last longer and shorter by 2 %, and whose clock rises and falls: nothing is done that is
 not done on one without noise.
 
-usage: noise.py BUILD_FOLDER
+usage: noise.py BUILD_FOLDER [TEST]...
 """
 import sys
 import tempfile
@@ -31,4 +31,4 @@ class Noise(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -1,6 +1,6 @@
 """What is known so far is on disk when a program is ended: summary, profile and timeline.
 
-usage: outputs_so_far.py BUILD_FOLDER
+usage: outputs_so_far.py BUILD_FOLDER [TEST]...
 """
 import json
 import pathlib
@@ -82,4 +82,4 @@ class SoFar(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -1,6 +1,6 @@
 """Where everything fits, a trainer whose loader has a stream of its own is as fast with pooch as without.
 
-usage: pace.py BUILD_FOLDER
+usage: pace.py BUILD_FOLDER [TEST]...
 """
 import json
 import sys
@@ -34,4 +34,4 @@ class Pace(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -44,7 +44,7 @@ def spoil(dice, plan):
         dice.shuffle(actions)
         actions.reverse()
     elif kind == 4:
-        actions[0] = f"{dice.choice(('evict', 'drop', 'replay', 'prefetch'))} {dice.choice((0, 1, 7, 40, 4294967295))}"
+        actions[-1] = f"{dice.choice(('evict', 'drop', 'replay', 'prefetch'))} {dice.choice((0, 1, 7, 40, 4294967295))}"
     elif kind == 5:
         one = dice.choice(plan["maps"])
         one[dice.choice(list(one))] = dice.choice((-1, 0, 1, 2**64, "keep", "swap", "a\nb\x1b[31m", None, [], {}))

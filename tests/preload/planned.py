@@ -1,6 +1,6 @@
 """Plans carried out: the same bits as without pooch, under every policy, within the cap.
 
-usage: planned.py BUILD_FOLDER
+usage: planned.py BUILD_FOLDER [TEST]...
 """
 import json
 import pathlib
@@ -134,4 +134,4 @@ class Planned(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

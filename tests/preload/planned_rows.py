@@ -1,6 +1,6 @@
 """The planner's table carried out: networks that need more memory than there is, in virtual time.
 
-usage: planned_rows.py BUILD_FOLDER
+usage: planned_rows.py BUILD_FOLDER [TEST]...
 """
 import concurrent.futures
 import os
@@ -61,4 +61,4 @@ class PlannedRows(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

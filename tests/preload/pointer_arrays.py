@@ -1,6 +1,6 @@
 """Products of matrices whose addresses lie in device memory: right where all memory fits at once, else refused.
 
-usage: pointer_arrays.py BUILD_FOLDER PROGRAM
+usage: pointer_arrays.py BUILD_FOLDER PROGRAM [TEST]...
 """
 import pathlib
 import sys
@@ -46,4 +46,4 @@ class PointerArrays(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -1,6 +1,6 @@
 """Kernels of PyTorch's that not every program launches, and those that torch.compile makes, on the software GPU.
 
-usage: pytorch_kernels.py BUILD_FOLDER SOURCE_ROOT PYTHON
+usage: pytorch_kernels.py BUILD_FOLDER SOURCE_ROOT PYTHON [TEST]...
 
 PYTHON has torch and torchvision for CUDA 13, and Triton. The device knows what each of PyTorch's own kernels touches, so
 that what a program prints tells where its content came from. Nobody knows it of those that Triton makes.
@@ -89,4 +89,4 @@ class Kernels(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -1,6 +1,6 @@
 """Processes of one job: they share the node's host budget, and each leaves its own summary.
 
-usage: ranks.py BUILD_FOLDER
+usage: ranks.py BUILD_FOLDER [TEST]...
 """
 import json
 import os
@@ -97,4 +97,4 @@ class Ranks(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -1,6 +1,6 @@
 """`pooch record`, and what `pooch graph` makes of recordings: of those that are kept here, and of new ones.
 
-usage: record.py BUILD_FOLDER
+usage: record.py BUILD_FOLDER [TEST]...
 """
 import collections
 import json
@@ -168,4 +168,4 @@ class Record(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -1,6 +1,6 @@
 """ResNet-50 at batch 640 needs over 45 GiB and trains under 16 GiB: in virtual time, with every check of the device.
 
-usage: resnet50_timing.py BUILD_FOLDER
+usage: resnet50_timing.py BUILD_FOLDER [TEST]...
 """
 import json
 import sys
@@ -44,4 +44,4 @@ class ResNet50(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -1,6 +1,6 @@
 """Many functions of cuDNN and cuBLAS under a cap far below what they need: every result the same bits.
 
-usage: rows_under_cap.py BUILD_FOLDER PROGRAM
+usage: rows_under_cap.py BUILD_FOLDER PROGRAM [TEST]...
 """
 import pathlib
 import sys
@@ -44,4 +44,4 @@ class RowsUnderCap(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

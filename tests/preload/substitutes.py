@@ -1,7 +1,7 @@
 """Batch norm is made again from the statistics that it saved: the same bits in less time, by the one formula that rounds as
 the library does; a wrong one never reaches the losses.
 
-usage: substitutes.py BUILD_FOLDER WRONG_SUBSTITUTE_LIBRARY
+usage: substitutes.py BUILD_FOLDER WRONG_SUBSTITUTE_LIBRARY [TEST]...
 """
 import json
 import pathlib
@@ -133,4 +133,4 @@ class Substitutes(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -1,6 +1,6 @@
 """The allocator that PyTorch is asked to use, where it could be loaded and nobody chose one.
 
-usage: torch_allocator.py LIBPOOCH
+usage: torch_allocator.py LIBPOOCH [TEST]...
 """
 import os
 import subprocess
@@ -43,4 +43,4 @@ class TorchAllocator(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -1,6 +1,6 @@
 """A user's own settings for PyTorch's allocator cost planning: said once, where memory is short.
 
-usage: torch_settings.py BUILD_FOLDER PROGRAM LIBRARY_NAMED_LIKE_PYTORCHS
+usage: torch_settings.py BUILD_FOLDER PROGRAM LIBRARY_NAMED_LIKE_PYTORCHS [TEST]...
 """
 import pathlib
 import sys
@@ -47,4 +47,4 @@ class TorchSettings(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -1,7 +1,7 @@
 """Trials of convolution algorithms: what the program's own calls found arrives in the profile, and a plan that takes other
 algorithms is never followed.
 
-usage: trials.py BUILD_FOLDER
+usage: trials.py BUILD_FOLDER [TEST]...
 """
 import json
 import pathlib
@@ -100,4 +100,4 @@ class Trials(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

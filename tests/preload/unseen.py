@@ -1,6 +1,6 @@
 """Work that is neither a launch nor a plain copy has its operands, and tables of addresses are found.
 
-usage: unseen.py BUILD_FOLDER PROGRAM
+usage: unseen.py BUILD_FOLDER PROGRAM [TEST]...
 """
 import pathlib
 import sys
@@ -48,4 +48,4 @@ class Unseen(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -1,6 +1,6 @@
 """What replays make is compared with what was dropped: right ones pass, wrong ones never reach the losses.
 
-usage: verified.py BUILD_FOLDER WRONG_REPLAY_LIBRARY
+usage: verified.py BUILD_FOLDER WRONG_REPLAY_LIBRARY [TEST]...
 """
 import itertools
 import json
@@ -160,4 +160,4 @@ class Large(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

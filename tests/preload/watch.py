@@ -1,6 +1,6 @@
 """Where no policy is chosen, calls are watched from when memory is about to be short, and not before.
 
-usage: watch.py BUILD_FOLDER
+usage: watch.py BUILD_FOLDER [TEST]...
 """
 import sys
 import tempfile
@@ -57,4 +57,4 @@ class Watch(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

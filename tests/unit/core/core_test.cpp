@@ -68,7 +68,7 @@ TEST(LocalRank, IsNotGuessed) {
   for (const char* list : {"", "4(x2", "x", "4(x2)", "4(x),1"}) EXPECT_FALSE(slurm_tasks(list, 2)) << list;
 }
 
-TEST(Config, DefaultsToDemandAndWarnings) {
+TEST(Config, DefaultsToHybridPlansAndWarnings) {
   const auto config = config_of({});
   ASSERT_TRUE(config);
   EXPECT_EQ(config->policy, Policy::hybrid);

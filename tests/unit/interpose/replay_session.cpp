@@ -90,7 +90,7 @@ Status Session::admit_pass_through(std::uint64_t) {
   return Done{};
 }
 void Session::passed_through(Address, std::uint64_t, bool, void*) {}
-void Session::pass_through_failed(std::uint64_t) {}
+void Session::refund(std::uint64_t) {}
 bool Session::relieve_device(std::uint64_t) {
   return false;
 }

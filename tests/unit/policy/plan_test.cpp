@@ -80,10 +80,42 @@ TEST(Plan, NamesWhatReplaysAreMadeBy) {
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->before, plan->before);
   for (const char* const wrong : {"\"replay 41 guess\"", "\"replay 41 one_fma 3\"", "\"evict 41 one_fma\""})
-    EXPECT_NE(plan_from_json(with("\"replay 41\"", wrong))
-                  .error()
-                  .message.find("to replay by a formula, and its name"),
+    EXPECT_NE(plan_from_json(with("\"replay 41\"", wrong)).error().message.find("a formula's name"),
               std::string::npos);
+}
+
+TEST(Plan, SaysWhenWhatIsExpected) {
+  std::string text = with("\"replay 41\"", "\"replay 41 one_fma at 1200.5 for 40.0\"");
+  text.replace(text.find("\"prefetch 17\""), 13, "\"prefetch 17 4096 at 7.0 for 0.5\",\"prefetch 17\"");
+  text.replace(text.find("\"evict 17\""), 10, "\"evict 17 at 0.0 for 1e0\"");
+  EXPECT_FALSE(plan_from_json(text)) << "no exponents";
+  text.replace(text.find("1e0"), 3, "1.0");
+  text.replace(text.find("\"replay 41 one_fma"), 0, "\"start at 1300.0\",");
+  text.replace(text.find("\"231\""), 0, "\"44\":[\"start at 12.5\"],");
+  const Result<Plan> plan = plan_from_json(text);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->before.at(231)[0].formula, Formula::one_fma);
+  EXPECT_EQ(plan->before.at(231)[0].time, (PlanTime{1200.5, 40}));
+  EXPECT_EQ(plan->before.at(231)[1].time, std::nullopt);
+  EXPECT_EQ(plan->before.at(210)[0].up_to, 4096u);
+  EXPECT_EQ(plan->before.at(210)[0].time, (PlanTime{7, 0.5}));
+  EXPECT_EQ(plan->after.at(44)[0].time, (PlanTime{0, 1}));
+  EXPECT_EQ(plan->starts_us, (std::map<std::int32_t, double>{{44, 12.5}, {231, 1300}}));
+  EXPECT_FALSE(plan->before.contains(44));
+  const Result<Plan> again = plan_from_json(to_json(*plan));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->before, plan->before);
+  EXPECT_EQ(again->after, plan->after);
+  EXPECT_EQ(again->starts_us, plan->starts_us);
+  for (const char* const wrong :
+       {"\"evict 17 at 3.0\"", "\"evict 17 at -1.0 for 2.0\"", "\"evict 17 at 1.0 for nan\"",
+        "\"evict 17 at 1.0 for 2.0 3\"", "\"evict 17 at 1.0 for 1000000000000000000.0\""})
+    EXPECT_NE(plan_from_json(with("\"evict 17\"", wrong)).error().message.find("at 1.5 for 2.0"),
+              std::string::npos)
+        << wrong;
+  EXPECT_FALSE(plan_from_json(with("\"drop 18\"", "\"drop 18 at 1.0 for 2.0\""))) << "takes no time";
+  EXPECT_FALSE(plan_from_json(with("\"prefetch 17\"", "\"start at 1.0\",\"start at 2.0\"")));
+  EXPECT_FALSE(plan_from_json(with("\"evict 17\"", "\"start at 1.0\""))) << "only before an op";
 }
 
 TEST(Plan, NamesOtherAlgorithms) {

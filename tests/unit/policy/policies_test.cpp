@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -123,6 +124,50 @@ TEST(Policies, AnEqualRequestGivesAnEqualPlan) {
   }
 }
 
+// What a plan expects of its engines: each does one thing after the other, within the iteration, and a map
+// comes back when it has left.
+void expect_sound_times(const Plan& plan, const std::string& name) {
+  constexpr double rounding_us = 0.11;  // times are written with one decimal
+  const double end_us = plan.predicted_ms * 1e3 + rounding_us;
+  std::map<std::uint32_t, double> left_us;
+  const auto follow = [&](const PlanAction& action, double& free_us) {
+    ASSERT_TRUE(action.time) << name;
+    EXPECT_GE(action.time->at_us, free_us - rounding_us) << name;
+    EXPECT_GE(action.time->takes_us, 0) << name;
+    free_us = action.time->end_us();
+  };
+  double out_us = 0, in_us = 0, compute_us = 0;
+  for (const auto& [position, actions] : plan.after)
+    for (const PlanAction& action : actions)
+      if (action.kind == PlanAction::Kind::evict) {
+        follow(action, out_us);
+        left_us[action.subject] = out_us;
+      } else {
+        EXPECT_FALSE(action.time) << name;
+      }
+  for (const auto& [position, actions] : plan.before)
+    for (const PlanAction& action : actions)
+      if (action.kind == PlanAction::Kind::prefetch) {
+        EXPECT_GE(action.time->at_us, left_us.at(action.subject) - rounding_us) << name;
+        follow(action, in_us);
+      } else {
+        follow(action, compute_us);
+      }
+  compute_us = 0;
+  for (const auto& [position, us] : plan.starts_us) {
+    EXPECT_GT(us, compute_us) << name;
+    compute_us = us;
+    const auto before = plan.before.find(position);
+    if (before == plan.before.end()) continue;
+    for (const PlanAction& action : before->second) {
+      if (action.kind == PlanAction::Kind::replay) {
+        EXPECT_GE(us, action.time->end_us() - rounding_us) << name;
+      }
+    }
+  }
+  EXPECT_LE(std::max(in_us, compute_us), end_us) << name;
+}
+
 // Every plan is one that the reader accepts, within its memory, and no faster than the bound.
 TEST(Policies, MakeValidPlansForMadeUpNetworks) {
   int plans = 0;
@@ -150,6 +195,7 @@ TEST(Policies, MakeValidPlansForMadeUpNetworks) {
       EXPECT_LE(ours.predicted_ms, plan->predicted_ms + 1e-6) << info.name << seed;
       const Result<Plan> again = plan_from_json(to_json(*plan));
       ASSERT_TRUE(again) << info.name << seed << again.error().message;
+      expect_sound_times(*again, fmt::format("{} {}", info.name, seed));
     }
   }
   EXPECT_GT(plans, 100);

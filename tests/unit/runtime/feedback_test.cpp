@@ -75,6 +75,20 @@ TEST(StartEarlier, MovesWhatWasWaitedForByAsMuchAsItWasWaitedFor) {
   EXPECT_EQ(position_of(start_earlier(script, waits)->plan, 2), reader(2) - 2);
 }
 
+TEST(StartEarlier, ExpectsTheCopyEarlierToo) {
+  const KnownPhase known = chain();
+  Plan plan = at_need(known, 1).plan();
+  plan.before.at(reader(0))[0].time = PlanTime{5000, 50};
+  const Script script = *Script::compile(plan, known, 0);
+  const auto moved = start_earlier(script, std::vector<double>{150});
+  ASSERT_TRUE(moved);
+  const auto& actions = moved->plan.before.at(reader(0) - 2);
+  ASSERT_EQ(actions.size(), 1u);
+  const double earlier_us = script.start_us(reader(0)) - script.start_us(reader(0) - 2);
+  EXPECT_GT(earlier_us, 150);
+  EXPECT_EQ(actions[0].time, (PlanTime{5000 - earlier_us, 50}));
+}
+
 TEST(StartEarlier, NeverTakesMoreMemoryThanThePlanDoesAtItsPeak) {
   const KnownPhase known = chain();
   // At ops 5 and 6 four of six maps are there, at op 7 three, and so on.

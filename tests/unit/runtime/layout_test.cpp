@@ -121,8 +121,8 @@ TEST(Layout, WhereSomebodyElseStaysAChunkComesBackElsewhere) {
   EXPECT_EQ(layout.moves, 2u);  // there and back
 }
 
-// 120 us on the average where each order is tried once.
-TEST(Layout, WhoHadToWaitChoosesEarlierTheNextTime) {
+// 120 us on the average before anything is exchanged.
+TEST(Layout, WhoHasToWaitExchangesFramesWithOthers) {
   constexpr int seeds = 200;
   double waits_us = 0;
   for (unsigned seed = 0; seed < seeds; ++seed) {
@@ -131,7 +131,16 @@ TEST(Layout, WhoHadToWaitChoosesEarlierTheNextTime) {
       if (item.held.size() > 1) item.held[0].free_us += 40, item.held[1].start_us -= 20;
     waits_us += lay_out(items, peak(items, 60) * 106 / 100, move_us).wait_us;
   }
-  EXPECT_LT(waits_us / seeds, 110);
+  EXPECT_LT(waits_us / seeds, 60);
+}
+
+// The first one's place is taken by a map whose copy to the host takes long. Another place is free in time.
+TEST(Layout, NobodyWaitsForItsOldPlaceWhereOthersAreFree) {
+  const std::vector<LayoutItem> items{
+      {small, {{0, 1, 0, 20}, {6, 7, 60, 80}}}, {small, {{2, 3, 20, 1000}}}, {small, {{0, 3, 0, 40}}}};
+  const Layout layout = lay_out(items, 2 * small, move_us);
+  EXPECT_DOUBLE_EQ(layout.wait_us, 0);
+  EXPECT_EQ(layout.moves, 2u);
 }
 
 TEST(Layout, PagesThatAlwaysServeTogetherAreOneFrame) {
@@ -146,7 +155,39 @@ TEST(Layout, ChunksGoBackToWhereTheyWere) {
     moves += lay_out(items, peak(items, 60) * 21 / 20, move_us).moves;
     for (const LayoutItem& item : items) stays += item.held.size() > 1;
   }
-  EXPECT_LT(moves, stays / 4) << stays;
+  EXPECT_LT(moves, stays / 40) << stays;
+}
+
+// What crosses the border needs frames that are free at both ends. In two of these there may be none.
+TEST(Layout, WhatCrossesABorderFitsIntoThePeakToo) {
+  int fits = 0;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const auto items = made_up(seed, 60, /*with_borders=*/true);
+    fits += lay_out(items, peak(items, 60), move_us).bytes() == peak(items, 60);
+  }
+  EXPECT_GE(fits, 18);
+}
+
+// A forward pass and its reverse.
+TEST(Layout, MapsComeBackInReverseToWhereTheyWere) {
+  constexpr std::int32_t maps = 40, last = 2 * maps + 1;
+  std::vector<LayoutItem> items;
+  for (std::int32_t i = 0; i < maps; ++i)
+    items.push_back({i % 3 == 0 ? large : small,
+                     {{i, i + 1, i * 10.0, (i + 2) * 10.0},
+                      {last - i - 1, last - i, (last - i - 1) * 10.0, (last - i + 1) * 10.0}}});
+  const Layout layout = lay_out(items, peak(items, last + 1) + 2 * small, move_us);
+  EXPECT_EQ(layout.moves, 0u);
+  EXPECT_DOUBLE_EQ(layout.wait_us, 0);
+}
+
+TEST(Layout, EqualArgumentsGiveEqualLayouts) {
+  const auto items = made_up(3, 60, /*with_borders=*/true);
+  const Layout one = lay_out(items, peak(items, 60), move_us),
+               other = lay_out(items, peak(items, 60), move_us);
+  EXPECT_GT(one.moves, 0u);
+  EXPECT_EQ(one.frames, other.frames);
+  EXPECT_EQ(one.frames_of, other.frames_of);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ class Mutator {
 
  private:
   void step() {
-    switch (dice_.below(13)) {
+    switch (dice_.below(14)) {
       case 0:
         return spoil(any(plan_));
       case 1:
@@ -106,6 +106,8 @@ class Mutator {
         return odd_position();
       case 11:
         return split();
+      case 12:
+        return retime();
       default:
         return void(deep_ = dice_.one_in(20) ? any_path() : "");
     }
@@ -189,10 +191,26 @@ class Mutator {
   // A prefetch in two parts, at two places.
   void split() {
     Json* const from = list();
-    if (from == nullptr || !(*from)[0].is_string()) return;
-    const auto action = (*from)[0].get<std::string>();
-    if (action.starts_with("prefetch"))
-      put(slot("before"), fmt::format("{} {}", action, (1 + dice_.below(3)) * MiB));
+    const auto action = from != nullptr ? text_of((*from)[dice_.below(from->size())]) : "";
+    if (!action.starts_with("prefetch")) return;
+    const std::string subject = action.substr(0, action.find(" at "));
+    put(slot("before"),
+        fmt::format("{} {}{}", subject, (1 + dice_.below(3)) * MiB, action.substr(subject.size())));
+  }
+  // Something is expected at another time, or at none.
+  void retime() {
+    static constexpr const char* times[] = {"", " at 0.0 for 0.0", " at 1e15 for 1.0",
+                                            " at 1000000000000000.0 for 0.1",
+                                            " at 12.5 for 1000000000000000.0"};
+    Json* const from = list();
+    if (from == nullptr) return;
+    Json& action = (*from)[dice_.below(from->size())];
+    const std::string text = text_of(action);
+    action = dice_.one_in(5) ? std::string("start") + times[dice_.below(4)]
+                             : text.substr(0, text.find(" at ")) + times[dice_.below(5)];
+  }
+  static std::string text_of(const Json& action) {
+    return action.is_string() ? action.get<std::string>() : "";
   }
   void twice() {
     if (Json* const from = list()) {
@@ -381,7 +399,7 @@ int main(int argc, char** argv) {
   const auto number = [&](int i, std::uint64_t otherwise) {
     return argc > i ? std::strtoull(argv[i], nullptr, 10) : otherwise;
   };
-  const int status = main_in(folder, fs::absolute(argv[1]).string(), number(2, 150), number(3, 1));
+  const int status = main_in(folder, fs::absolute(argv[1]).string(), number(2, 400), number(3, 1));
   fs::remove_all(folder);
   return status;
 }

@@ -307,6 +307,39 @@ TEST(PlannedScripts, EachPieceOfAMapIsBackWithItsOwnPrefetch) {
   EXPECT_EQ(life.step_back(8 * mib), 4);
   EXPECT_EQ(life.step_back(16 * mib), 4);
   EXPECT_DOUBLE_EQ(script->away_us(1, 16 * mib) - script->away_us(1, 6 * mib), 10 * mib * us_per_byte);
+  EXPECT_DOUBLE_EQ(life.back_us(8 * mib, 16 * mib), script->step_start_us(4)) << "nothing else is known";
+}
+
+TEST(PlannedScripts, MemoryIsNeededWhenThePlanExpectsIt) {
+  PhaseProfile profile = two_maps();
+  profile.buffers[1].bytes = profile.versions[1].bytes = 16 * mib;
+  PlanMap map;
+  map.buffer = 1;
+  map.bytes = map.moved = 16 * mib;
+  map.of = MapClass::swap;
+  Plan plan = plan_of(profile, {map});
+  const auto fetch = [](std::uint64_t up_to, double at_us) {
+    return PlanAction{PlanAction::Kind::prefetch, 0, up_to, {}, PlanTime{at_us, 1000}};
+  };
+  plan.before = {{2, {fetch(6 * mib, 3000)}}, {4, {fetch(0, 9000)}}};
+  plan.after = {{1, {{PlanAction::Kind::evict, 0, 0, {}, PlanTime{2000, 1600}}}}};
+  plan.starts_us = {{2, 4000}, {4, 8000}};
+  plan.predicted_ms = 20;
+  const auto script = runtime::Script::compile(plan, test::known_phase(profile), 1e-3);
+  ASSERT_TRUE(script) << script.error().message;
+  const auto us = [&](int op) { return profile.ops[op].us + profile.ops[op].gap_us; };
+  EXPECT_DOUBLE_EQ(script->start_us(2), us(0) + us(1)) << "without waits";
+  EXPECT_DOUBLE_EQ(script->step_end_us(1), us(0) + us(1)) << "it ends before the next one waits";
+  EXPECT_DOUBLE_EQ(script->step_start_us(2), 4000);
+  EXPECT_DOUBLE_EQ(script->step_start_us(3), 4000 + us(2));
+  EXPECT_DOUBLE_EQ(script->step_start_us(script->steps()), 20000);
+  EXPECT_DOUBLE_EQ(script->away_us(1, 16 * mib), 3600);
+  EXPECT_DOUBLE_EQ(script->away_us(1, 6 * mib), 2600);
+  const runtime::ScriptLife& life = script->life(1);
+  EXPECT_DOUBLE_EQ(life.back_us(0, 4 * mib), 3000) << "ahead of the op that waits for it";
+  EXPECT_DOUBLE_EQ(life.back_us(3 * mib, 6 * mib), 3500);
+  EXPECT_DOUBLE_EQ(life.back_us(6 * mib, 8 * mib), 9000);
+  EXPECT_DOUBLE_EQ(life.back_us(11 * mib, 16 * mib), 9500);
 }
 
 }  // namespace

@@ -327,7 +327,7 @@ TEST(Session, WhereTheDriverRefusesWhatTheCapAllowsMemoryIsGivenBack) {
     EXPECT_GE(*device.free_bytes(), before + 2 * MiB) << "each time some more: nobody knows what it takes";
     before = *device.free_bytes();
   }
-  session->pass_through_failed(512 * KiB);
+  session->refund(512 * KiB);
   EXPECT_TRUE(device.complaints().empty());
   EXPECT_EQ(touch(*session, device, {{a, 30 * MiB, Effect::read}}), 0);
   EXPECT_EQ(touch(*session, device, {{b, 30 * MiB, Effect::read}}), 0);
