@@ -83,6 +83,7 @@ class Answers(Known):
             reference = faults.Reference(PROGRAMS["digits-alias"], pathlib.Path(folder))
             paths = enumerate(reference.paths["OUT_OF_MEMORY+"], 1)
             late = [(path, number) for number, path in paths if path.startswith("cuMemMap ")][-16:]
+            self.assertNotEqual(late, [])
             for number in dict(late).values():  # one of each way that leads there
                 with self.subTest(number=number):
                     record = faults.strike(reference, "OUT_OF_MEMORY+", number)

@@ -139,7 +139,7 @@ class Steady(unittest.TestCase):
         """Each costs 1 ms beside copies to the host. With handles of a page there were 164,541."""
         with tempfile.TemporaryDirectory() as cache:
             done = run("soft:h200:timing", [TRAIN, "--network", "resnet50", "--batch", 640, "--iterations", 8], "--policy", "hybrid",
-                       "--memory", "16GiB", "--log", "info", env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache})
+                       "--memory", "12GiB", "--log", "info", env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache})
         self.assertGreater(done.summary["aliased_iterations"], 0, done.err)
         self.assertLess(done.summary["vmm_calls"], 100_000)
         # And no iteration is spent on a plan that cannot be laid out: of three that are looked at two at most follow a plan.
