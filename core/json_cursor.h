@@ -21,6 +21,7 @@ struct JsonField {
   std::string_view key;  // static storage
   bool required;
   void (*read)(JsonCursor& in, T& out);
+  bool internal = false;  // only pooch writes it: no error names it as accepted
 };
 
 class JsonCursor {
@@ -132,7 +133,8 @@ void JsonCursor::object(T& out, const JsonField<T> (&fields)[n]) {
     for (; tried < n && fields[next].key != key_; ++tried) next = next + 1 == n ? 0 : next + 1;
     if (tried == n) {
       std::vector<std::string_view> known;
-      for (const auto& field : fields) known.push_back(field.key);
+      for (const auto& field : fields)
+        if (!field.internal) known.push_back(field.key);
       return fail_unknown(known);
     }
     const std::uint32_t bit = std::uint32_t{1} << next;

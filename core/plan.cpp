@@ -47,6 +47,31 @@ OrderedJson write_algorithm(const PlanAlgorithm& algorithm) {
           {"workspace", algorithm.workspace}};
 }
 
+OrderedJson write_item(const PlanLayout& layout, std::size_t item) {
+  OrderedJson stays = OrderedJson::array();
+  for (std::size_t s = 0; s < layout.items[item].held.size(); ++s) {
+    const LayoutSpan& span = layout.items[item].held[s];
+    OrderedJson stay{{"from", span.from}, {"to", span.to}};
+    if (span.crosses) stay["crosses"] = true;
+    stay["frames"] = layout.layout.frames_of[item][s];
+    stays.push_back(std::move(stay));
+  }
+  return {{"bytes", layout.items[item].bytes}, {"stays", std::move(stays)}};
+}
+
+std::string write_layout(const PlanLayout& layout) {
+  std::string text = dump({{"phases", layout.phases},
+                           {"at_once", layout.at_once},
+                           {"wait_us", layout.layout.wait_us},
+                           {"moves", layout.layout.moves},
+                           {"frames", layout.layout.frames}});
+  text.pop_back();
+  text += ",\n  \"items\":[";
+  for (std::size_t i = 0; i < layout.items.size(); ++i)
+    text += (i ? ",\n   " : "\n   ") + dump(write_item(layout, i));
+  return text + "]}";
+}
+
 std::string write_action(const PlanAction& action) {
   std::string text = fmt::format("{} {}", name(action.kind), action.subject);
   if (action.up_to > 0) text += fmt::format(" {}", action.up_to);
@@ -102,6 +127,7 @@ std::string to_json(const Plan& plan) {
   for (std::size_t i = 0; i < plan.algorithms.size(); ++i)
     text += (i ? ",\n  " : ",\n \"algorithms\":[\n  ") + dump(write_algorithm(plan.algorithms[i]));
   if (!plan.algorithms.empty()) text += "]";
+  if (plan.layout) text += ",\n \"layout\":" + write_layout(*plan.layout);
   const auto write = [&](std::string_view key, const std::map<std::int32_t, OrderedJson>& by_position) {
     text += fmt::format(",\n \"{}\":{{", key);
     bool first = true;

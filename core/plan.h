@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/layout.h"
 #include "core/result.h"
 #include "core/substitute.h"
 
@@ -96,6 +97,7 @@ struct Plan {
   Actions before, after;  // by position, in order
   // By position: when an op that has to wait is expected to start. All others follow the step before at once.
   std::map<std::int32_t, double> starts_us;
+  std::optional<PlanLayout> layout;  // empty: it was not known where buffers lie
 };
 
 std::string to_json(const Plan& plan);

@@ -18,7 +18,8 @@ class PlanCheck {
   std::string run() {
     // In this order: each relies on the ones in front of it.
     for (const auto stage :
-         {&PlanCheck::maps, &PlanCheck::algorithms, &PlanCheck::actions, &PlanCheck::moves}) {
+         {&PlanCheck::maps, &PlanCheck::algorithms, &PlanCheck::actions, &PlanCheck::moves,
+          &PlanCheck::layout}) {
       (this->*stage)();
       if (!wrong_.empty()) break;
     }
@@ -39,6 +40,7 @@ class PlanCheck {
   void act(const PlanAction& action, std::int32_t position, bool before, const std::string& path);
   void fetch(const PlanAction& action, std::size_t index, std::int64_t when, const std::string& path);
   void moves();
+  void layout();
 
   struct Moves {
     int away = 0;
@@ -166,6 +168,14 @@ void PlanCheck::moves() {
              "ops that are");
     }
   }
+}
+
+void PlanCheck::layout() {
+  if (!plan_.layout) return;
+  wrong_ = what_is_wrong(*plan_.layout);
+  if (std::find(plan_.layout->phases.begin(), plan_.layout->phases.end(), plan_.phase) ==
+      plan_.layout->phases.end())
+    fail("/layout/phases", "lacks the plan's phase", "phases with that one among them");
 }
 
 }  // namespace

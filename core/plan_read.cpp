@@ -168,11 +168,63 @@ constexpr JsonField<PlanAlgorithm> algorithm_fields[] = {
     {"workspace", true, [](In& in, PlanAlgorithm& a) { bytes(in, a.workspace); }},
 };
 
+// ---- the layout
+
+struct ItemText {
+  LayoutItem item;
+  std::vector<std::vector<std::uint32_t>> frames;  // by stay
+};
+struct StayText {
+  LayoutSpan span;
+  std::vector<std::uint32_t> frames;
+};
+
+constexpr JsonField<StayText> stay_fields[] = {
+    {"from", true, [](In& in, StayText& s) { in.whole(s.span.from, most_position); }},
+    {"to", true, [](In& in, StayText& s) { in.whole(s.span.to, most_position - 1); }},
+    {"crosses", false, [](In& in, StayText& s) { s.span.crosses = in.boolean(); }},
+    {"frames", true,
+     [](In& in, StayText& s) { in.array([&] { in.whole(s.frames.emplace_back(), most_index); }); }},
+};
+
+void stays(In& in, ItemText& out) {
+  in.array([&] {
+    StayText text;
+    in.object(text, stay_fields);
+    out.item.held.push_back(text.span);
+    out.frames.push_back(std::move(text.frames));
+  });
+}
+
+constexpr JsonField<ItemText> item_fields[] = {
+    {"bytes", true, [](In& in, ItemText& i) { bytes(in, i.item.bytes); }},
+    {"stays", true, stays},
+};
+
+void items(In& in, PlanLayout& out) {
+  in.array([&] {
+    ItemText text;
+    in.object(text, item_fields);
+    out.items.push_back(std::move(text.item));
+    out.layout.frames_of.push_back(std::move(text.frames));
+  });
+}
+
+constexpr JsonField<PlanLayout> layout_fields[] = {
+    {"phases", true, [](In& in, PlanLayout& l) { in.array([&] { in.text(l.phases.emplace_back()); }); }},
+    {"at_once", true, [](In& in, PlanLayout& l) { bytes(in, l.at_once); }},
+    {"wait_us", true, [](In& in, PlanLayout& l) { l.layout.wait_us = in.real(most_us); }},
+    {"moves", true, [](In& in, PlanLayout& l) { in.whole(l.layout.moves, most_index); }},
+    {"frames", true,
+     [](In& in, PlanLayout& l) { in.array([&] { bytes(in, l.layout.frames.emplace_back()); }); }},
+    {"items", true, items},
+};
+
 // ---- the whole
 
 constexpr JsonField<Plan> plan_fields[] = {
     // What a plan in the cache was made for is its own.
-    {"made_for", false, [](In& in, Plan& /*plan*/) { in.skip(); }},
+    {"made_for", false, [](In& in, Plan& /*plan*/) { in.skip(); }, true},
     {"schema", true, [](In& in, Plan& p) { in.whole(p.schema, most_position); }},
     {"phase", true, [](In& in, Plan& p) { in.text(p.phase); }},
     {"device", true, [](In& in, Plan& p) { in.text(p.device); }},
@@ -193,6 +245,7 @@ constexpr JsonField<Plan> plan_fields[] = {
     {"maps", true, [](In& in, Plan& p) { in.array([&] { map(in, p.maps.emplace_back()); }); }},
     {"algorithms", false,
      [](In& in, Plan& p) { in.array([&] { in.object(p.algorithms.emplace_back(), algorithm_fields); }); }},
+    {"layout", false, [](In& in, Plan& p) { in.object(p.layout.emplace(), layout_fields); }},
     {"before", true, [](In& in, Plan& p) { actions(in, p.before, &p.starts_us); }},
     {"after", true, [](In& in, Plan& p) { actions(in, p.after, nullptr); }},
 };

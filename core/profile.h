@@ -13,6 +13,7 @@
 
 #include "core/call.h"
 #include "core/effect.h"
+#include "core/ids.h"
 #include "core/result.h"
 #include "core/shape.h"
 #include "core/substitute.h"
@@ -20,6 +21,7 @@
 namespace pooch {
 
 inline constexpr std::int32_t outside = -1;  // before the iteration, or after it
+inline constexpr std::uint32_t no_buffer = ~std::uint32_t{0};
 
 // One allocation that the iteration touches or makes.
 struct ProfileBuffer {
@@ -27,6 +29,8 @@ struct ProfileBuffer {
   bool managed = false;          // pooch moves it
   std::int32_t from = outside;   // allocated before this position; outside: it was there already
   std::int32_t until = outside;  // freed before this position; outside: it outlives the iteration
+  // Where it lies: indices into Profile::ranges. One, or two in turn, as double buffers have; none: not known.
+  std::vector<std::uint32_t> ranges;
 };
 
 enum class Role : std::uint8_t {
@@ -70,6 +74,8 @@ struct ProfileOp {
   std::vector<std::uint32_t> reads,
       writes;                          // indices into versions; an operand both read and written is in both
   std::vector<std::uint32_t> scratch;  // indices into buffers
+  // By operand of the call: the index of the buffer that it is in, or `no_buffer`.
+  std::vector<std::uint32_t> operands;
   // From the call's descriptors, if it has any.
   Shape shape;   // of its result
   Shape filter;  // of a convolution's or matrix product's weights
@@ -155,6 +161,15 @@ struct LinkSample {
   bool both_ways = false;  // while another copy ran in the other direction
 };
 
+// Of large copies to the host without one the other way; 0: not measured.
+inline double out_us_per_byte(const std::vector<LinkSample>& link) {
+  double found = 0;
+  for (const LinkSample& sample : link)
+    if (!sample.to_device && !sample.both_ways && sample.bytes >= 16 * MiB)
+      found = sample.us / static_cast<double>(sample.bytes);
+  return found;
+}
+
 // Host time to unmap so many handles, map them elsewhere and allow access, with one call each of unmap and
 // set_access.
 struct MoveSample {
@@ -179,6 +194,14 @@ struct CallFrame {
 struct CallSite {
   std::vector<CallFrame> frames;    // native ones, innermost first
   std::vector<std::string> python;  // "file:line function", innermost first
+};
+
+// A range of addresses in the process that the profile is of, where buffers may lie: for layouts.
+struct ProfileRange {
+  std::vector<std::uint64_t> chunks;  // bytes of each, whole pages: what moves as one
+  bool in_use = false;                // an allocation has it now
+
+  friend bool operator==(const ProfileRange&, const ProfileRange&) = default;
 };
 
 // One way to compute a convolution, as the library told the program after trying it.
@@ -209,6 +232,7 @@ struct Profile {
   std::vector<Module> modules;
   std::vector<CallSite> sites;
   std::vector<Trials> trials;
+  std::vector<ProfileRange> ranges;  // by address; none: not known
   std::vector<PhaseProfile> phases;  // the one with the most device time first
 };
 

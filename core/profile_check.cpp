@@ -5,6 +5,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "core/pages.h"
+
 namespace pooch {
 namespace {
 
@@ -16,6 +18,7 @@ class PhaseCheck {
         index_(index),
         sites_(profile.sites.size()),
         trials_(profile.trials),
+        ranges_(profile.ranges.size()),
         positions_(static_cast<std::int64_t>(phase_.ops.size())) {}
 
   std::string run() {
@@ -55,6 +58,7 @@ class PhaseCheck {
 
   void head();
   void buffers();
+  void ranges(std::size_t b);
   void versions();
   void readers(std::size_t v);
   void ops();
@@ -63,6 +67,7 @@ class PhaseCheck {
   void reads(std::size_t p);
   void writes(std::size_t p);
   void scratch(std::size_t p);
+  void operands(std::size_t p);
   void substitute(std::size_t p);
   void copies();
   void memory();
@@ -75,6 +80,7 @@ class PhaseCheck {
   std::size_t index_;
   std::size_t sites_;  // of the profile
   const std::vector<Trials>& trials_;
+  std::size_t ranges_;  // of the profile
   std::int64_t positions_;
   std::vector<std::size_t> next_reader_;  // per version: how many of its readers came
   std::vector<bool> written_;
@@ -90,6 +96,7 @@ void PhaseCheck::head() {
 void PhaseCheck::buffers() {
   for (std::size_t b = 0; b < phase_.buffers.size(); ++b) {
     const ProfileBuffer& buffer = phase_.buffers[b];
+    ranges(b);
     if (buffer.from != outside && !is_gap(buffer.from)) fail(a_gap(), buffer.from, "buffers/{}/from", b);
     if (buffer.until == outside) continue;
     if (!is_gap(buffer.until)) fail(a_gap(), buffer.until, "buffers/{}/until", b);
@@ -97,6 +104,14 @@ void PhaseCheck::buffers() {
       fail(fmt::format("not before it is allocated, at {}", buffer.from), buffer.until, "buffers/{}/until",
            b);
   }
+}
+
+void PhaseCheck::ranges(std::size_t b) {
+  constexpr std::size_t most = 2;
+  const std::vector<std::uint32_t>& ranges = phase_.buffers[b].ranges;
+  if (ranges.size() > most) return fail("one, or two in turn", ranges[most], "buffers/{}/ranges/{}", b, most);
+  for (std::size_t i = 0; i < ranges.size(); ++i)
+    if (ranges[i] >= ranges_) fail(an_index("a range", ranges_), ranges[i], "buffers/{}/ranges/{}", b, i);
 }
 
 void PhaseCheck::versions() {
@@ -147,6 +162,7 @@ void PhaseCheck::ops() {
     reads(p);
     writes(p);
     scratch(p);
+    operands(p);
     substitute(p);
   }
   for (std::size_t v = 0; v < phase_.versions.size() && wrong_.empty(); ++v) {
@@ -210,6 +226,13 @@ void PhaseCheck::scratch(std::size_t p) {
     if (!alive(b, static_cast<std::int32_t>(p)))
       return fail(fmt::format("a buffer that is allocated at {}", p), b, "ops/{}/scratch/{}", p, i);
   }
+}
+
+void PhaseCheck::operands(std::size_t p) {
+  const std::vector<std::uint32_t>& operands = phase_.ops[p].operands;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (operands[i] != no_buffer && operands[i] >= phase_.buffers.size())
+      return fail(an_index("a buffer", phase_.buffers.size()), operands[i], "ops/{}/operands/{}", p, i);
 }
 
 // What it makes comes from the op itself, or from the one through which it goes.
@@ -369,6 +392,11 @@ Status check(const Profile& profile) {
                                  names.size(), algorithm.name, other->second)};
     }
   }
+  for (std::size_t r = 0; r < profile.ranges.size(); ++r)
+    for (std::size_t c = 0; c < profile.ranges[r].chunks.size(); ++c)
+      if (const std::uint64_t bytes = profile.ranges[r].chunks[c]; bytes % page != 0)
+        return Error{ErrorCode::invalid_argument,
+                     fmt::format("/ranges/{}/chunks/{} is {}: a multiple of {}", r, c, bytes, page)};
   std::unordered_map<std::string_view, std::size_t> ids;
   for (std::size_t i = 0; i < profile.phases.size(); ++i) {
     const PhaseProfile& phase = profile.phases[i];

@@ -44,6 +44,14 @@ void indices(In& in, std::vector<std::uint32_t>& out) {
 void positions(In& in, std::vector<std::int32_t>& out) {
   in.array([&] { position(in, out.emplace_back()); });
 }
+// Of -1 there is no buffer.
+void operands(In& in, std::vector<std::uint32_t>& out) {
+  in.array([&] {
+    const std::int64_t buffer = in.integer(most_index);
+    if (buffer < -1) in.refuse("a buffer's index, or -1");
+    out.push_back(buffer < 0 ? no_buffer : static_cast<std::uint32_t>(buffer));
+  });
+}
 // "to": "device" or "host"
 void direction(In& in, bool& to_device) {
   const std::string_view text = in.word();
@@ -174,6 +182,7 @@ constexpr JsonField<Line<ProfileBuffer>> buffer_fields[] = {
     {"managed", false, [](In& in, Line<ProfileBuffer>& b) { b.value.managed = in.boolean(); }},
     {"from", false, [](In& in, Line<ProfileBuffer>& b) { position(in, b.value.from); }},
     {"until", false, [](In& in, Line<ProfileBuffer>& b) { position(in, b.value.until); }},
+    {"ranges", false, [](In& in, Line<ProfileBuffer>& b) { indices(in, b.value.ranges); }},
 };
 
 constexpr JsonField<Line<ProfileVersion>> version_fields[] = {
@@ -219,6 +228,7 @@ constexpr JsonField<Line<ProfileOp>> op_fields[] = {
     {"reads", false, [](In& in, Line<ProfileOp>& op) { indices(in, op.value.reads); }},
     {"writes", false, [](In& in, Line<ProfileOp>& op) { indices(in, op.value.writes); }},
     {"scratch", false, [](In& in, Line<ProfileOp>& op) { indices(in, op.value.scratch); }},
+    {"operands", false, [](In& in, Line<ProfileOp>& op) { operands(in, op.value.operands); }},
     {"shape", false, [](In& in, Line<ProfileOp>& op) { shape(in, op.value.shape); }},
     {"filter", false, [](In& in, Line<ProfileOp>& op) { shape(in, op.value.filter); }},
     {"window", false, [](In& in, Line<ProfileOp>& op) { window(in, op.value.window); }},
@@ -366,6 +376,15 @@ constexpr JsonField<Line<Trials>> trials_fields[] = {
      }},
 };
 
+constexpr JsonField<Line<ProfileRange>> range_fields[] = {
+    {"id", true, id},
+    {"chunks", true,
+     [](In& in, Line<ProfileRange>& r) {
+       in.array([&] { some_bytes(in, r.value.chunks.emplace_back()); });
+     }},
+    {"in_use", false, [](In& in, Line<ProfileRange>& r) { r.value.in_use = in.boolean(); }},
+};
+
 constexpr JsonField<Profile> profile_fields[] = {
     {"schema", true, [](In& in, Profile& p) { in.whole(p.schema, most_position); }},
     {"device", true, [](In& in, Profile& p) { in.text(p.device); }},
@@ -385,6 +404,7 @@ constexpr JsonField<Profile> profile_fields[] = {
     {"modules", false, [](In& in, Profile& p) { lines(in, p.modules, module_fields); }},
     {"sites", false, [](In& in, Profile& p) { lines(in, p.sites, site_fields); }},
     {"trials", false, [](In& in, Profile& p) { lines(in, p.trials, trials_fields); }},
+    {"ranges", false, [](In& in, Profile& p) { lines(in, p.ranges, range_fields); }},
     {"phases", true,
      [](In& in, Profile& p) { in.array([&] { in.object(p.phases.emplace_back(), phase_fields); }); }},
 };

@@ -93,6 +93,7 @@ class Line {
     key(name);
     put_list(out_, values, values.size());
   }
+  void operands_if_any(const std::vector<std::uint32_t>& buffers);
   void shape_if_any(std::string_view name, const Shape& shape);
   void substitute(const ProfileSubstitute& substitute);
   void window_if_any(const Window& window);
@@ -125,6 +126,16 @@ class Line {
   Text& out_;
   bool first_ = true;
 };
+
+void Line::operands_if_any(const std::vector<std::uint32_t>& buffers) {
+  if (buffers.empty()) return;
+  key("operands");
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    out_.push_back(i == 0 ? '[' : ',');
+    put_number(out_, buffers[i] == no_buffer ? std::int64_t{-1} : std::int64_t{buffers[i]});
+  }
+  out_.push_back(']');
+}
 
 void Line::shape_if_any(std::string_view name, const Shape& shape) {
   if (shape == Shape{}) return;
@@ -166,6 +177,14 @@ void put_line(Text& out, const ProfileBuffer& buffer, std::size_t id) {
   line.flag_if_set("managed", buffer.managed);
   line.number_unless(outside, "from", buffer.from);
   line.number_unless(outside, "until", buffer.until);
+  line.list_if_any("ranges", buffer.ranges);
+}
+
+void put_line(Text& out, const ProfileRange& range, std::size_t id) {
+  Line line(out);
+  line.number("id", id);
+  line.list_if_any("chunks", range.chunks);
+  line.flag_if_set("in_use", range.in_use);
 }
 
 void put_line(Text& out, const ProfileVersion& version, std::size_t id) {
@@ -193,6 +212,7 @@ void put_line(Text& out, const ProfileOp& op, std::size_t id) {
   line.list_if_any("reads", op.reads);
   line.list_if_any("writes", op.writes);
   line.list_if_any("scratch", op.scratch);
+  line.operands_if_any(op.operands);
   line.shape_if_any("shape", op.shape);
   line.shape_if_any("filter", op.filter);
   line.window_if_any(op.window);
@@ -379,6 +399,7 @@ std::string to_json(const Profile& profile) {
   put_lines(out, "modules", profile.modules);
   put_lines(out, "sites", profile.sites);
   put_lines(out, "trials", profile.trials);
+  put_lines(out, "ranges", profile.ranges);
   put(out, ",\n\"phases\":[");
   for (std::size_t i = 0; i < profile.phases.size(); ++i) {
     put(out, i == 0 ? "\n" : ",\n");

@@ -229,13 +229,13 @@ void trim_current_pool(const Scope& scope) {
   account->used.add(as_used(bytes));
   if (by == ServedBy::driver) return;
   account->any_own = true;
-  if (by == ServedBy::session) account->managed.add(round_up(bytes, runtime::page));
+  if (by == ServedBy::session) account->managed.add(round_up(bytes, page));
 }
 
 [[gnu::hot]] void discharge(PoolAccount* account, std::uint64_t bytes, ServedBy by) {
   if (account == nullptr) return;
   account->used.subtract(as_used(bytes));
-  if (by == ServedBy::session) account->managed.subtract(round_up(bytes, runtime::page));
+  if (by == ServedBy::session) account->managed.subtract(round_up(bytes, page));
   let_go(account);
 }
 

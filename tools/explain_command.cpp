@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -75,6 +76,22 @@ std::string times_text(const Plan& plan) {
                             format_bytes(plan.cap), format_bytes(plan.host_bytes));
 }
 
+std::string layout_text(const Plan& plan) {
+  if (!plan.layout) return "layout: none; it is made once it is known where buffers lie\n";
+  const Layout& layout = plan.layout->layout;
+  std::size_t stays = 0, wandering = 0;
+  for (const auto& spans : layout.frames_of) {
+    stays += spans.size();
+    wandering += std::any_of(spans.begin(), spans.end(), [&](const auto& frames) { return frames != spans[0]; });
+  }
+  return fmt::format(
+      "layout: {} in {} frames, {} more than is there at once; {} chunks with {} stays, {} of them not always in "
+      "one place\n{} frames are mapped anew in an iteration; the device is expected to wait {:.1f} ms for that\n",
+      format_bytes(layout.bytes()), layout.frames.size(),
+      format_bytes(layout.bytes() - std::min(layout.bytes(), plan.layout->at_once)), plan.layout->items.size(),
+      stays, wandering, layout.moves, layout.wait_us / 1e3);
+}
+
 }  // namespace
 
 int explain_command(const std::string& path) {
@@ -87,7 +104,7 @@ int explain_command(const std::string& path) {
       fmt::format("phase {} on {}, policy {}, backing {}, {} of device memory, seed {}\n", plan->phase,
                   plan->device, plan->policy, name(plan->backing), format_bytes(plan->cap), plan->seed);
   return print_text("explain", head + maps_text(*plan) + "\n" + algorithms_text(*plan) + totals_text(*plan) +
-                                   "\n" + times_text(*plan));
+                                   "\n" + times_text(*plan) + layout_text(*plan));
 }
 
 }  // namespace pooch::tools

@@ -108,6 +108,10 @@ void describe_plan(CLI::App& plan, pooch::tools::PlanOptions& options) {
       ->capture_default_str();
   plan.add_option("--backing", options.backing, "remap or alias")->capture_default_str();
   plan.add_flag("--allow-numerics", options.allow_numerics, allows_numerics);
+  plan.add_option("--room", options.room, "device memory for the plan's layout (as --memory)");
+  plan.add_option("--beside", options.beside, "plans of other phases, which share the layout")
+      ->type_name("PLAN");
+  plan.add_option("--follow", options.follow, "lay this plan out, and make none")->type_name("PLAN");
   plan.add_option("-o,--output", options.output, "file for the plan")->required();
 }
 

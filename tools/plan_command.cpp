@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "core/bytes.h"
+#include "placed_plan.h"
 #include "plan_facts.h"
 #include "policy/planner.h"
 #include "run_command.h"
@@ -61,11 +62,44 @@ Result<Profile> read_profile(const std::string& path, const std::string& phase) 
   return refused(fmt::format("--phase '{}': accepted are {}", phase, known));
 }
 
-Result<std::uint64_t> read_memory(const std::string& text, const Profile& profile) {
+Result<std::uint64_t> read_memory(const char* option, const std::string& text, const Profile& profile) {
   const auto bytes = parse_bytes(text, profile.device_bytes);
-  if (!bytes) return refused("--memory " + bytes.error().message);
-  if (*bytes == 0) return refused(fmt::format("--memory '{}': accepted are sizes above 0", text));
+  if (!bytes) return refused(fmt::format("{} {}", option, bytes.error().message));
+  if (*bytes == 0) return refused(fmt::format("{} '{}': accepted are sizes above 0", option, text));
   return bytes;
+}
+
+Result<Plan> read_plan(const char* option, const std::string& path) {
+  const auto text = read_text(path);
+  auto plan = text ? plan_from_json(*text) : Result<Plan>(text.error());
+  if (!plan) return refused(fmt::format("{} '{}': {}", option, path, plan.error().message));
+  return plan;
+}
+
+// The plan as the options ask for it. Error: the line to print.
+Result<Plan> make_it(const PlanOptions& options, const Profile& profile, policy::PlanRequest plan) {
+  const auto memory = read_memory("--memory", options.memory, profile);
+  if (!memory) return memory.error();
+  plan.memory = *memory;
+  PlacedRequest request{options.phase, options.policy, plan, 0, {}, std::nullopt};
+  if (!options.room.empty()) {
+    const auto room = read_memory("--room", options.room, profile);
+    if (!room) return room.error();
+    request.room = *room;
+  }
+  for (const std::string& path : options.beside) {
+    auto other = read_plan("--beside", path);
+    if (!other) return other.error();
+    request.beside.push_back(std::move(*other));
+  }
+  if (!options.follow.empty()) {
+    auto followed = read_plan("--follow", options.follow);
+    if (!followed) return followed.error();
+    request.follow = std::move(*followed);
+  }
+  auto made = make_placed_plan(profile, request);
+  if (!made) return refused(fmt::format("{}: {}", options.profile, made.error().message));
+  return made;
 }
 
 std::string in_a_line(const Plan& plan) {
@@ -132,16 +166,12 @@ void say_own_algorithms(const char* command, const std::string& policy, const Pr
 }
 
 int plan_command(const PlanOptions& options) {
-  auto request = read_request(options);
+  const auto request = read_request(options);
   if (!request) return complain(request.error().message);
   const auto profile = read_profile(options.profile, options.phase);
   if (!profile) return complain(fmt::format("{}: {}", options.profile, profile.error().message));
-  const auto memory = read_memory(options.memory, *profile);
-  if (!memory) return complain(memory.error().message);
-  request->memory = *memory;
-
-  const auto plan = policy::make_plan(*profile, options.phase, options.policy, *request);
-  if (!plan) return complain(fmt::format("{}: {}", options.profile, plan.error().message));
+  const auto plan = make_it(options, *profile, *request);
+  if (!plan) return complain(plan.error().message);
   if (const Status written = write_text(options.output, to_json(*plan)); !written)
     return complain(fmt::format("-o '{}': {}", options.output, written.error().message));
   if (changes_numerics(options.policy)) say_own_algorithms("plan", options.policy, *profile, options.phase);

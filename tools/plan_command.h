@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/profile.h"
 
@@ -20,6 +21,10 @@ struct PlanOptions {
   unsigned effort = 1;
   std::string backing = "alias";
   bool allow_numerics = false;
+  // Of its layout, where the profile knows places.
+  std::string room;                 // device bytes of all that lies there; empty: `memory`
+  std::vector<std::string> beside;  // files: plans of other phases, which share it
+  std::string follow;               // file: the plan that is laid out; empty: one is made
   std::string output;
 };
 

@@ -14,7 +14,7 @@ class Describer {
  public:
   Describer(const OpLog& log, StepIndex start, StepIndex end) : log_(log), start_(start), end_(end) {}
 
-  PhaseProfile describe(OperandBuffers* operands) {
+  PhaseProfile describe() {
     // Allocations first: they come before the ops at the same position.
     for (const LoggedAllocation& event : log_.allocations())
       if (event.before >= start_ && event.before < end_) add_event(event);
@@ -23,7 +23,7 @@ class Describer {
       if (copy.before >= start_ && copy.before < end_) add_copy(copy);
     for (StepIndex step = start_; step < end_; ++step) add_substitute(step);
     assign_roles(phase_, inputs_);
-    if (operands != nullptr) *operands = operand_buffers();
+    add_operands();
     return std::move(phase_);
   }
 
@@ -161,16 +161,14 @@ class Describer {
     made.clip = clip;
   }
 
-  OperandBuffers operand_buffers() const {
-    OperandBuffers all;
-    for (StepIndex step = start_; step < end_; ++step) {
-      auto& mine = all.emplace_back();
+  // Once all buffers are known.
+  void add_operands() {
+    for (StepIndex step = start_; step < end_; ++step)
       for (const Operand& operand : log_.operands(step)) {
         const auto known = buffers_.find(operand.allocation);
-        mine.push_back(known == buffers_.end() ? no_buffer : static_cast<std::uint32_t>(known->second));
+        phase_.ops[step - start_].operands.push_back(
+            known == buffers_.end() ? no_buffer : static_cast<std::uint32_t>(known->second));
       }
-    }
-    return all;
   }
 
   void add_scratch(ProfileOp& op, const Operand& operand) {
@@ -216,11 +214,7 @@ class Describer {
 }  // namespace
 
 PhaseProfile describe_iteration(const OpLog& log, StepIndex start, StepIndex end) {
-  return Describer(log, start, end).describe(nullptr);
-}
-
-PhaseProfile describe_iteration(const OpLog& log, StepIndex start, StepIndex end, OperandBuffers& operands) {
-  return Describer(log, start, end).describe(&operands);
+  return Describer(log, start, end).describe();
 }
 
 }  // namespace pooch::tracker

@@ -1,32 +1,31 @@
 #include "runtime/execution/alias.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "core/bytes.h"
 #include "core/log.h"
 #include "runtime/memory/host_wait.h"
-#include "runtime/memory/memory_limits.h"
 
 namespace pooch::runtime {
 
 bool AliasMode::serves(const Script& script) const {
-  return built() && index_of(&script) < phases_.size();
+  return built() && index_of(&script) < residents_.phases.size();
 }
 
 std::size_t AliasMode::index_of(const Script* script) const {
+  const auto& phases = residents_.phases;
   const auto same = [&](const PlacedPhase& phase) { return phase.script == script; };
-  return static_cast<std::size_t>(std::find_if(phases_.begin(), phases_.end(), same) - phases_.begin());
-}
-
-void AliasMode::collect() {
-  places_ = places_of(phases_, std::max(pool_.largest_class(), pool_.cap() / 32 / page * page));
-  index_places();
+  return static_cast<std::size_t>(std::find_if(phases.begin(), phases.end(), same) - phases.begin());
 }
 
 void AliasMode::index_places() {
   index_.clear();
   for (std::size_t i = 0; i < places_.size(); ++i)
-    for (std::size_t c = 0; c < places_[i].count; ++c) index_[places_[i].chunk + c] = i;
+    for (std::size_t c = 0; c < places_[i].count; ++c) index_[chunks_of(places_[i]) + c] = i;
 }
 
 // Once nothing has memory.
@@ -37,54 +36,43 @@ Status AliasMode::merge_chunks() {
     if (i == 0 || place.range != places_[i - 1].range) gone = 0;
     place.first -= gone;
     if (place.count > 1)
-      if (const auto merged = residency_.merge(*place.range, place.first, place.count); !merged)
+      if (const auto merged =
+              residency_.merge(*residents_.ranges[place.range], place.first, place.count);
+          !merged)
         return merged;
     gone += place.count - 1;
     place.count = 1;
   }
-  for (Place& place : places_) place.chunk = &place.range->chunks[place.first];
   index_places();
   return Done{};
 }
 
-// Bytes that are mapped privately, at most at once.
-std::uint64_t AliasMode::beside() const {
-  std::vector<std::uint64_t> alive;
-  residency_.each_range([&](const Range& range) {
-    std::uint64_t bytes = 0;
-    for (const Chunk& chunk : range.chunks)
-      if (range.in_use && !index_.contains(&chunk)) bytes += chunk.bytes;
-    if (bytes > 0) alive.push_back(bytes);
-  });
-  std::uint64_t most = 0;
-  for (const PlacedPhase& phase : phases_) most = std::max(most, most_beside(phase, alive));
-  return most;
-}
-
-Result<const Layout*> AliasMode::find(std::vector<PlacedPhase> phases) {
-  phases_ = std::move(phases);
-  collect();
-  const std::uint64_t others = page + beside();
-  const std::uint64_t room = pool_.least_limit() > others ? pool_.least_limit() - others : 0;
-  return finder_.find(items_of(places_, phases_), room, duration_us(phases_));
-}
-
-Status AliasMode::try_out(std::vector<PlacedPhase> phases) {
-  const auto found = find(std::move(phases));
-  (void)dismantle();
-  return found ? Status(Done{}) : found.error();
-}
-
 // --- in and out
 
-Status AliasMode::build(std::vector<PlacedPhase> phases, Held& held) {
-  const auto found = find(std::move(phases));
-  Status done = found ? Status(Done{}) : found.error();
-  const Layout layout = found ? **found : Layout{};  // another thread may look for one meanwhile
-  if (done) pool_.use_units();
-  if (done) done = save_and_unmap(held);
+Result<std::uint64_t> AliasMode::fits(const PlanLayout& layout, const Residents& residents) const {
+  const auto refused = [](std::string why) { return Error{ErrorCode::out_of_memory, std::move(why)}; };
+  const auto& phases = residents.phases;
+  const auto is_for = [](const PlacedPhase& phase, const std::string& id) { return phase.profile->id == id; };
+  if (!std::equal(phases.begin(), phases.end(), layout.phases.begin(), layout.phases.end(), is_for))
+    return refused("the layout is for other phases");
+  const std::vector<Place> places = places_of(phases, residents.described, pool_.cap());
+  if (!same_stays(items_of(places, phases), layout.items)) return refused("the layout is for other places");
+  const std::uint64_t others = bytes_beside(places, phases, residents.described);
+  const std::uint64_t room = pool_.least_limit() - std::min(pool_.least_limit(), others);
+  if (layout.layout.bytes() > room)
+    return refused(fmt::format("the layout needs {} more memory", format_bytes(layout.layout.bytes() - room)));
+  return room;
+}
+
+Status AliasMode::build(const PlanLayout& layout, Residents residents, Held& held) {
+  if (const auto fit = fits(layout, residents); !fit) return fit.error();
+  residents_ = std::move(residents);
+  places_ = places_of(residents_.phases, residents_.described, pool_.cap());
+  index_places();
+  pool_.use_units();
+  Status done = save_and_unmap(held);
   if (done) done = merge_chunks();
-  if (done) done = take_frames(layout);
+  if (done) done = take_frames(layout.layout);
   if (done) done = map_all(layout);
   if (done) return done;
   (void)dismantle();
@@ -96,7 +84,7 @@ Status AliasMode::build(std::vector<PlacedPhase> phases, Held& held) {
 Status AliasMode::save_and_unmap(Held& held) {
   std::vector<Chunk*> leaving;
   for (const Place& place : places_)
-    for (std::size_t c = 0; c < place.count; ++c) leaving.push_back(place.chunk + c);
+    for (std::size_t c = 0; c < place.count; ++c) leaving.push_back(chunks_of(place) + c);
   for (Chunk* chunk : residency_.mapped())
     if (!chunk->live && chunk->pins == 0 && !index_.contains(chunk)) leaving.push_back(chunk);
   Marks marks;
@@ -133,7 +121,7 @@ Status AliasMode::take_frames(const Layout& layout) {
   return Done{};
 }
 
-Status AliasMode::map_all(const Layout& layout) {
+Status AliasMode::map_all(const PlanLayout& layout) {
   std::vector<Chunk*> sorted;
   mappings_.resize(places_.size());
   for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -141,9 +129,11 @@ Status AliasMode::map_all(const Layout& layout) {
     Mapping& mapping = mappings_[i];
     std::map<std::vector<std::uint32_t>, std::uint32_t> spot_of;
     std::size_t span = 0;
-    for (std::vector<Stay>& in : place.in)
-      for (Stay& stay : in) {
-        const std::vector<std::uint32_t>& numbers = layout.frames_of[i][span++];
+    std::int32_t base = 0;  // of the phase's steps
+    for (std::size_t p = 0; p < place.in.size(); base += residents_.phases[p++].script->steps())
+      for (Stay& stay : place.in[p]) {
+        stay.span.from = layout.items[i].held[span].from - base;  // what arrives early may be expected later
+        const std::vector<std::uint32_t>& numbers = layout.layout.frames_of[i][span++];
         const auto [spot, fresh] =
             spot_of.try_emplace(numbers, static_cast<std::uint32_t>(mapping.spots.size()));
         stay.spot = spot->second;
@@ -157,9 +147,9 @@ Status AliasMode::map_all(const Layout& layout) {
       const auto end = std::mismatch(first.begin(), first.end(), frames.begin(), frames.end()).first;
       mapping.common = std::min(mapping.common, static_cast<std::size_t>(end - first.begin()));
     }
-    if (const auto mapped = residency_.map_to(*place.chunk, first); !mapped) return mapped;
-    place.chunk->wanders = mapping.spots.size() > 1;
-    sorted.push_back(place.chunk);
+    if (const auto mapped = residency_.map_to(*chunks_of(place), first); !mapped) return mapped;
+    chunks_of(place)->wanders = mapping.spots.size() > 1;
+    sorted.push_back(chunks_of(place));
   }
   std::sort(sorted.begin(), sorted.end(),
             [](const Chunk* a, const Chunk* b) { return a->address < b->address; });
@@ -175,15 +165,15 @@ Status AliasMode::map_all(const Layout& layout) {
 Status AliasMode::dismantle() {
   Status outcome = Done{};
   for (const Place& place : places_)
-    if (!place.chunk->frames.empty())
-      if (const auto gone = residency_.unmap_from_frames(*place.chunk); !gone && outcome) outcome = gone;
+    if (Chunk& chunk = *chunks_of(place); !chunk.frames.empty())
+      if (const auto gone = residency_.unmap_from_frames(chunk); !gone && outcome) outcome = gone;
   for (const Frame& frame : frames_)
     if (!frame.given_away) pool_.give_back(frame.pieces);
   places_.clear();
   mappings_.clear();
   index_.clear();
   frames_.clear();
-  phases_.clear();
+  residents_ = {};
   return outcome;
 }
 
@@ -209,7 +199,7 @@ bool AliasMode::begin_tenancy(Chunk& chunk) {
 
 // Maps the chunk, which nobody uses any more, to other frames.
 Result<AliasMode::Admission> AliasMode::move(std::size_t place, std::uint32_t spot) {
-  Chunk& chunk = *places_[place].chunk;
+  Chunk& chunk = *chunks_of(places_[place]);
   Mapping& mapping = mappings_[place];
   if (chunk.pins > 0) return Admission::unforeseen;
   if (chunk.tenant && chunk.live && !chunk.host_valid && !chunk.expendable) return Admission::unforeseen;

@@ -14,14 +14,13 @@
 #include <span>
 #include <vector>
 
-#include "runtime/execution/layout_finder.h"
-#include "runtime/execution/script.h"
-#include "runtime/execution/stays.h"
 #include "runtime/memory/handle_pool.h"
 #include "runtime/memory/held.h"
 #include "runtime/memory/residency.h"
 #include "runtime/memory/stream_order.h"
 #include "runtime/placement/departures.h"
+#include "runtime/script/places.h"
+#include "tracker/op_log.h"
 
 namespace pooch::runtime {
 
@@ -32,18 +31,23 @@ class AliasMode {
       : device_(device), order_(order), pool_(pool), residency_(residency), departures_(departures) {}
 
   bool built() const { return !frames_.empty(); }
-  // Of builds and trials.
-  LayoutFinder& finder() { return finder_; }
-  const LayoutFinder& finder() const { return finder_; }
   std::size_t chunks() const { return places_.size(); }
   std::size_t frames() const { return frames_.size(); }
   bool serves(const Script& script) const;
-  // The device must be idle. May release `held`, for copies to end. Error: out_of_memory, the layout does not
-  // fit or takes too long, or the host has no room to save live content; device. After an error mappings are
-  // private as before.
-  Status build(std::vector<PlacedPhase> phases, Held& held);
-  // Whether build() would find a layout now; maps nothing. Not while built().
-  Status try_out(std::vector<PlacedPhase> phases);
+
+  // What layouts are for: the phases, by id, and their ranges, those of slots included.
+  struct Residents {
+    std::vector<PlacedPhase> phases;
+    std::vector<Range*> ranges;
+    std::vector<ProfileRange> described;  // the same ones
+  };
+  // Whether the layout is for these, and fits: bytes that it may have. Not while built(). Error: out_of_memory,
+  // and why it does not.
+  Result<std::uint64_t> fits(const PlanLayout& layout, const Residents& residents) const;
+  // A layout that fits is taken. The device must be idle. May release `held`, for copies to end. Error:
+  // out_of_memory, it does not fit, or the host has no room to save live content; device. After an error
+  // mappings are private as before.
+  Status build(const PlanLayout& layout, Residents residents, Held& held);
   // Private mappings again. The device must be idle.
   Status dismantle();
 
@@ -68,14 +72,12 @@ class AliasMode {
     std::size_t common = 0;                  // first frames, which all spots have
     std::uint32_t spot = 0;                  // that the chunk is mapped to
   };
-  void collect();
+  Chunk* chunks_of(const Place& place) const { return &residents_.ranges[place.range]->chunks[place.first]; }
   void index_places();
   Status merge_chunks();
-  std::uint64_t beside() const;
-  Result<const Layout*> find(std::vector<PlacedPhase> phases);
   Status save_and_unmap(Held& held);
   Status take_frames(const Layout& layout);
-  Status map_all(const Layout& layout);
+  Status map_all(const PlanLayout& layout);
   Result<Admission> give_frames(Chunk& chunk, std::size_t phase, std::int32_t step);
   Result<Admission> move(std::size_t place, std::uint32_t spot);
   static bool begin_tenancy(Chunk& chunk);
@@ -86,14 +88,13 @@ class AliasMode {
   HandlePool& pool_;
   Residency& residency_;
   Departures& departures_;
-  std::vector<PlacedPhase> phases_;
+  Residents residents_;
   std::vector<Place> places_;
   std::vector<Mapping> mappings_;              // by place
   std::map<const Chunk*, std::size_t> index_;  // into places_
   std::vector<Frame> frames_;
   Marks busy_;
   std::size_t latest_ = 0;  // phase that was followed last
-  LayoutFinder finder_;
   std::uint64_t moves_ = 0;
 };
 

@@ -12,12 +12,11 @@ namespace pooch::runtime {
 Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known,
                        double out_us_per_byte, Held& held) {
   const Turn::Taken turn = turn_.take(held);
-  auto script = Script::compile(plan, known, out_us_per_byte);
+  auto script = Script::compile(plan, known.profile, out_us_per_byte);
   if (!script) return script.error();
   Adopted adopted{std::make_unique<const Script>(std::move(*script)),
                   known,
                   plan.backing == Backing::alias,
-                  {},
                   {},
                   {},
                   out_us_per_byte,
@@ -32,6 +31,7 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
   Adopted& place = book_.scripts[phase];
   if (place.script != nullptr) book_.replaced.push_back(std::move(place.script));
   place = std::move(adopted);
+  book_.unlaid = book_.lacks = false;
   if (watched_ == phase) give_up_watch();
   clock_.forget(phase);
   return prepare_verification(taken, held);

@@ -25,17 +25,18 @@
 #include "runtime/execution/feedback.h"
 #include "runtime/execution/iteration.h"
 #include "runtime/execution/prefetch_waits.h"
-#include "runtime/execution/script.h"
 #include "runtime/execution/verification.h"
 #include "runtime/memory/address_space.h"
 #include "runtime/memory/held.h"
 #include "runtime/memory/residency.h"
 #include "runtime/memory/stream_order.h"
 #include "runtime/observe/iteration_clock.h"
+#include "runtime/observe/known_phase.h"
 #include "runtime/observe/nvtx.h"
 #include "runtime/observe/trace.h"
 #include "runtime/placement/departures.h"
 #include "runtime/placement/placement.h"
+#include "runtime/script/script.h"
 #include "tracker/tracker.h"
 
 namespace pooch::runtime {
@@ -87,18 +88,16 @@ class Executor {
                Held& held);
   // Updates what is known of a phase that may have a plan; its structure must be the same.
   void refresh(tracker::PhaseIndex phase, const KnownPhase& known);
-  // The phase's plan has no layout and is carried out by remapping. `bytes`: how much less a plan should use;
-  // `fits`: there was a layout, but it took too long. Once per plan; else 0.
-  struct Shortfall {
-    std::uint64_t bytes = 0;
-    bool fits = false;
-  };
-  Shortfall take_shortfall(tracker::PhaseIndex phase);
-  // Tests whether the current plans have a layout, as far as their phases are known; if not, take_shortfall()
-  // says so before an iteration is spent.
-  Status try_layout();
-  // From now on layouts that fit are accepted, however long they take.
-  void take_any_layout() { alias_.finder().take_any(); }
+  // The current plans are for a layout, none of them has one for the places where their phases' buffers are by
+  // now, and so they are carried out by remapping. Once; then false until a plan is adopted.
+  bool take_lack();
+  // Tests whether they have a layout, as far as their phases are known; if not, take_lack() says so before an
+  // iteration is spent.
+  void try_layout();
+  // Plans of other phases that a layout must serve too.
+  std::vector<const Plan*> plans_beside(tracker::PhaseIndex phase) const;
+  // Adds to the profile where buffers lie. `known`: phases that may be in it.
+  void add_places(Profile& profile, const std::vector<const KnownPhase*>& known) const;
 
   // Milliseconds of an iteration under the phase's plan, if Demand was asked for memory in several of them in
   // a row. Once per plan; else empty.
@@ -163,8 +162,7 @@ class Executor {
   struct Adopted {
     std::unique_ptr<const Script> script;
     KnownPhase known;
-    bool alias = false;   // its plan is for alias mode
-    Shortfall shortfall;  // of its layout
+    bool alias = false;  // its plan is for alias mode
     Shortage shortage = {};
     MapTrust trust;
     double out_us_per_byte = 0;
@@ -172,14 +170,16 @@ class Executor {
     std::vector<Range*> slots = {};  // by slot, while it is laid out: the large ones
   };
   const Script* script_of(tracker::PhaseIndex phase) const;
-  Status open_slots(Adopted& adopted);
   Status close_slots();
   Status idle(Held& held);
   Status settle_mappings(const Script* wanted, Held& held);
   Status build_alias(Held& held);
-  Result<std::vector<PlacedPhase>> open_phases();
-  void do_without_layout(const Error& why, Shortfall shortfall);
-  PlacedPhase placed_phase(const Adopted& adopted);
+  std::vector<Adopted*> to_lay_out();
+  AliasMode::Residents residents_of(const std::vector<Adopted*>& phases) const;
+  Status open_slots(AliasMode::Residents& residents, const std::vector<Adopted*>& phases);
+  std::pair<const PlanLayout*, std::uint64_t> layout_for(const AliasMode::Residents& residents,
+                                                         const std::vector<Adopted*>& phases);
+  void do_without_layout(const std::string& why, bool lacks);
   Status admit(std::int32_t step, std::span<const tracker::Operand> operands, Held& held);
   Status fetch_aliased(const Iteration::Pending& next, Held& held);
   template <class Ask>
@@ -239,7 +239,9 @@ class Executor {
   // What is known of plans, by phase.
   struct Book {
     std::map<tracker::PhaseIndex, Adopted> scripts;
-    std::vector<std::unique_ptr<const Script>> replaced;              // an iteration may still follow one
+    std::vector<std::unique_ptr<const Script>> replaced;  // an iteration may still follow one
+    bool unlaid = false;                                  // the current plans have no layout
+    bool lacks = false;                                   // ... and take_lack() has not said so yet
     std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused;   // buffers that are not to be dropped
     std::map<tracker::PhaseIndex, std::set<std::int32_t>> disproved;  // ops whose substitutes may be wrong
   };

@@ -1,18 +1,18 @@
 // When plans are carried out in alias mode, and when not.
+#include <algorithm>
 #include <chrono>
 #include <optional>
-#include <set>
 #include <utility>
 
+#include "core/bytes.h"
 #include "core/log.h"
 #include "runtime/execution/executor.h"
+#include "runtime/execution/known_places.h"
 #include "runtime/memory/host_wait.h"
 
 namespace pooch::runtime {
 namespace {
 
-// Room beside what a layout is known to lack: another plan loses a little elsewhere.
-constexpr std::uint64_t slack = 16 * MiB;
 // A program that keeps doing what the layout does not foresee is better served without one.
 constexpr std::uint64_t most_attempts = 8;
 
@@ -43,6 +43,7 @@ Status Executor::settle_mappings(const Script* wanted, Held& held) {
   if (wanted != nullptr && alias_.serves(*wanted)) return Done{};
   if (const auto apart = dismantle(held); !apart) return apart;
   if (wanted == nullptr) return Done{};
+  if (book_.unlaid) return Done{};
   for (const auto& [phase, adopted] : book_.scripts)
     if (adopted.script.get() == wanted && adopted.alias && adopted.known.settled) return build_alias(held);
   return Done{};
@@ -57,65 +58,117 @@ Status Executor::build_alias(Held& held) {
   const tracker::StepIndex steps = parts_.tracker.steps();
   if (!idle(held)) return Done{};
   if (parts_.tracker.steps() != steps) return Done{};
-  auto phases = open_phases();
-  const auto opened = static_cast<bool>(phases);
-  const auto built = opened ? alias_.build(std::move(*phases), held) : Status(phases.error());
-  if (!built)
-    if (const auto closed = close_slots(); !closed) return closed;
+  const std::vector<Adopted*> phases = to_lay_out();
+  AliasMode::Residents residents = residents_of(phases);
+  const auto [layout, room] = layout_for(residents, phases);
+  if (layout == nullptr) return Done{};
+  Status built = open_slots(residents, phases);
+  if (built) built = alias_.build(*layout, std::move(residents), held);
   if (built) {
     ++changes_;
     ++tally_.counts.aliased;
     for (const auto& [phase, adopted] : book_.scripts) clock_.forget(phase);
-    log::info("alias mode: {} chunks in {} pieces of memory", alias_.chunks(), alias_.frames());
+    log::info(
+        "alias mode: layout: {} ({} at once) of {}, {} chunks in {} frames, expected waits {:.1f} ms, {} mapped in "
+        "an iteration",
+        format_bytes(layout->layout.bytes()), format_bytes(layout->at_once),
+        format_bytes(room), alias_.chunks(), alias_.frames(), layout->layout.wait_us / 1e3,
+        layout->layout.moves);
     return Done{};
   }
-  do_without_layout(built.error(),
-                    {opened ? alias_.finder().shortfall() : 0, alias_.finder().took_too_long()});
+  do_without_layout(built.error().message, /*lacks=*/false);
+  if (const auto closed = close_slots(); !closed) return closed;
   return parts_.residency.doubt() ? built : Status(Done{});
 }
 
-void Executor::do_without_layout(const Error& why, Shortfall shortfall) {
-  log::info("no alias mode: {}", why.message);
-  for (auto& [phase, adopted] : book_.scripts) adopted.alias = false, adopted.shortfall = shortfall;
+void Executor::do_without_layout(const std::string& why, bool lacks) {
+  log::info("no alias mode: {}", why);
+  book_.unlaid = true;
+  book_.lacks = lacks;
 }
 
-// Phases that a layout is wanted for, with their slots open.
-Result<std::vector<PlacedPhase>> Executor::open_phases() {
-  std::vector<PlacedPhase> phases;
-  for (auto& [phase, adopted] : book_.scripts) {
-    if (!adopted.alias || parts_.tracker.iterations().phase(phase).given_up) continue;
-    if (const auto opened = open_slots(adopted); !opened) return opened.error();
-    phases.push_back(placed_phase(adopted));
+bool Executor::take_lack() {
+  return std::exchange(book_.lacks, false);
+}
+
+// By id.
+std::vector<Executor::Adopted*> Executor::to_lay_out() {
+  std::vector<Adopted*> all;
+  for (auto& [phase, adopted] : book_.scripts)
+    if (adopted.alias && !parts_.tracker.iterations().phase(phase).given_up) all.push_back(&adopted);
+  std::sort(all.begin(), all.end(), [](const Adopted* a, const Adopted* b) {
+    return a->known.profile.id < b->known.profile.id;
+  });
+  return all;
+}
+
+// Without the ranges of slots, which need not be there yet.
+AliasMode::Residents Executor::residents_of(const std::vector<Adopted*>& phases) const {
+  const KnownPlaces places(parts_.residency, parts_.temporaries);
+  AliasMode::Residents all{{}, places.ranges(), places.described()};
+  for (const Adopted* adopted : phases)
+    all.phases.push_back({adopted->script.get(), &adopted->known.profile, places.of(adopted->known)});
+  add_slots(all.phases, parts_.pool.cap(), all.described);
+  return all;
+}
+
+// The one that fits, and the bytes that it may have. If there is none, take_lack() says so.
+std::pair<const PlanLayout*, std::uint64_t> Executor::layout_for(const AliasMode::Residents& residents,
+                                                                 const std::vector<Adopted*>& phases) {
+  std::string why = "no plan has a layout";
+  for (const Adopted* adopted : phases) {
+    const auto& layout = adopted->script->plan().layout;
+    if (!layout) continue;
+    const auto fits = alias_.fits(*layout, residents);
+    if (fits) return {&*layout, *fits};
+    why = fits.error().message;
   }
-  return phases;
+  do_without_layout(why, /*lacks=*/true);
+  return {nullptr, 0};
 }
 
-Status Executor::try_layout() {
-  if (!may_alias() || alias_.built()) return Done{};
-  auto phases = open_phases();
-  if (!phases || phases->empty()) return close_slots();
-  const auto found = alias_.try_out(std::move(*phases));
-  if (!found)
-    do_without_layout(found.error(), {alias_.finder().shortfall(), alias_.finder().took_too_long()});
-  return close_slots();
+void Executor::try_layout() {
+  if (!may_alias() || alias_.built() || book_.unlaid) return;
+  const std::vector<Adopted*> phases = to_lay_out();
+  if (!phases.empty()) (void)layout_for(residents_of(phases), phases);
 }
 
-Executor::Shortfall Executor::take_shortfall(tracker::PhaseIndex phase) {
-  const auto found = book_.scripts.find(phase);
-  if (found == book_.scripts.end() || found->second.shortfall.bytes == 0) return {};
-  Shortfall taken = std::exchange(found->second.shortfall, {});
-  taken.bytes += slack;
-  return taken;
+std::vector<const Plan*> Executor::plans_beside(tracker::PhaseIndex phase) const {
+  std::vector<const Plan*> all;
+  for (const auto& [other, adopted] : book_.scripts)
+    if (other != phase && adopted.alias && !parts_.tracker.iterations().phase(other).given_up)
+      all.push_back(&adopted.script->plan());
+  return all;
+}
+
+void Executor::add_places(Profile& profile, const std::vector<const KnownPhase*>& known) const {
+  if (known.empty()) return;
+  const KnownPlaces places(parts_.residency, parts_.temporaries);
+  profile.ranges = places.described();
+  for (PhaseProfile& phase : profile.phases) {
+    const auto found = std::find_if(known.begin(), known.end(),
+                                    [&](const KnownPhase* k) { return k->profile.id == phase.id; });
+    if (found == known.end() || !(*found)->settled) continue;
+    auto ranges = places.of(**found);
+    for (std::size_t b = 0; b < phase.buffers.size(); ++b) phase.buffers[b].ranges = std::move(ranges[b]);
+  }
 }
 
 // Replays' temporary memory lies in the layout too, at addresses of its own as long as that stands.
-Status Executor::open_slots(Adopted& adopted) {
-  for (const ReplaySlot& slot : adopted.script->slots()) {
-    adopted.slots.push_back(nullptr);
-    if (slot.small) continue;
-    const auto range = open_slot(slot.bytes);
-    if (!range) return range.error();
-    adopted.slots.back() = *range;
+Status Executor::open_slots(AliasMode::Residents& residents, const std::vector<Adopted*>& phases) {
+  residents.described.resize(residents.ranges.size());
+  for (Adopted* adopted : phases) {
+    for (const ReplaySlot& slot : adopted->script->slots()) {
+      adopted->slots.push_back(nullptr);
+      if (slot.small) continue;
+      const auto range = open_slot(slot.bytes);
+      if (!range) return range.error();
+      adopted->slots.back() = *range;
+      residents.ranges.push_back(*range);
+      // Its chunks are larger where an earlier layout had merged them.
+      ProfileRange& described = residents.described.emplace_back();
+      for (const Chunk& chunk : (*range)->chunks) described.chunks.push_back(chunk.bytes);
+    }
   }
   return Done{};
 }
@@ -133,31 +186,6 @@ Status Executor::close_slots() {
     adopted.slots.clear();
   }
   return Done{};
-}
-
-PlacedPhase Executor::placed_phase(const Adopted& adopted) {
-  const KnownPhase& known = adopted.known;
-  PlacedPhase made{adopted.script.get(), &known, {}, adopted.slots};
-  const auto range_at = [&](Address base, std::size_t b) -> Range* {
-    Range* const range = parts_.residency.find(base);
-    return range != nullptr && range->bytes >= known.profile.buffers[b].bytes ? range : nullptr;
-  };
-  std::set<const Range*> shared{nullptr};
-  for (std::size_t b = 0; b < known.bases.size(); ++b)
-    if (known.fixed[b]) shared.insert(range_at(known.bases[b], b));
-  for (std::size_t b = 0; b < known.bases.size(); ++b) {
-    auto& ranges = made.ranges.emplace_back();
-    Range* const range = range_at(known.bases[b], b);
-    Range* const other = known.alternates[b] ? range_at(known.earlier[b], b) : nullptr;
-    if (range != nullptr && other != nullptr) {
-      ranges = {range, other};
-    } else if (range != nullptr && shared.contains(range)) {
-      // One that was elsewhere in an early iteration may lie where others do: it needs its time there as
-      // well.
-      ranges = {range};
-    }
-  }
-  return made;
 }
 
 // Each of the operands has the frames that the layout gives it now, or there is no layout any more. May

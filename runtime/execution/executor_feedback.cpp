@@ -16,7 +16,7 @@ bool Executor::learn(tracker::PhaseIndex phase) {
   if (!adopted.feedback.note(std::move(*waits))) return false;
   auto next = adopted.feedback.next(*adopted.script, clock_.median_ms(phase));
   if (!next) return false;
-  auto script = Script::compile(next->plan, adopted.known, adopted.out_us_per_byte);
+  auto script = Script::compile(next->plan, adopted.known.profile, adopted.out_us_per_byte);
   if (!script) {
     adopted.feedback.end();
     return false;

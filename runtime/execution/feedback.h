@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/execution/script.h"
+#include "runtime/script/script.h"
 
 namespace pooch::runtime {
 

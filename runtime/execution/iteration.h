@@ -20,7 +20,7 @@
 
 #include "core/call.h"
 #include "core/replay.h"
-#include "runtime/execution/script.h"
+#include "runtime/script/script.h"
 #include "runtime/execution/verification.h"
 #include "runtime/memory/residency.h"
 #include "tracker/tracker.h"

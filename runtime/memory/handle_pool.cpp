@@ -18,13 +18,6 @@ HandlePool::~HandlePool() {
     for (const PhysicalHandle h : handles) (void)device_.destroy(h);
 }
 
-std::vector<std::uint64_t> HandlePool::compose(std::uint64_t bytes, std::uint64_t most) const {
-  std::vector<std::uint64_t> pieces;
-  for (const std::uint64_t size : classes_)
-    for (; size <= most && bytes >= size; bytes -= size) pieces.push_back(size);
-  return pieces;
-}
-
 std::uint64_t HandlePool::unit(std::uint64_t cap) {
   constexpr std::uint64_t most_handles = 16384;
   std::uint64_t unit = largest_handle(cap);
@@ -46,7 +39,7 @@ Result<Pieces> HandlePool::acquire(std::uint64_t bytes) {
   }
   // The sizes divide each other: what is left is made of them, and larger handles make way.
   Status made = destroy_larger(most, wanted);
-  for (const std::uint64_t size : made ? compose(wanted, most) : std::vector<std::uint64_t>{}) {
+  for (const std::uint64_t size : made ? pooch::compose(wanted, most) : std::vector<std::uint64_t>{}) {
     const auto handle = create(size);
     if (!handle) {
       made = handle.error();

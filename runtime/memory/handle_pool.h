@@ -38,7 +38,7 @@ class HandlePool {
   HandlePool& operator=(const HandlePool&) = delete;
 
   // The sizes of chunks that `bytes` (a multiple of 2 MiB) are made of, largest first.
-  std::vector<std::uint64_t> compose(std::uint64_t bytes) const { return compose(bytes, largest_class()); }
+  std::vector<std::uint64_t> compose(std::uint64_t bytes) const { return pooch::compose(bytes, largest_class()); }
   std::uint64_t largest_class() const { return classes_.front(); }
 
   // From now on no handle above the unit is made; larger free ones are destroyed if room is needed.
@@ -95,7 +95,6 @@ class HandlePool {
 
  private:
   std::uint64_t attached() const { return created_ - free_; }
-  std::vector<std::uint64_t> compose(std::uint64_t bytes, std::uint64_t most) const;
   void take_free(std::uint64_t size, std::uint64_t& wanted, Pieces& pieces);
   Status destroy_larger(std::uint64_t than, std::uint64_t room);
   Result<PhysicalHandle> create(std::uint64_t bytes);

@@ -7,29 +7,15 @@
 
 #include "core/config.h"
 #include "core/device.h"
+#include "core/pages.h"
 #include "core/result.h"
 
 namespace pooch::runtime {
-
-// Allocations below this size pass through: together they are small, and a page of 2 MiB for each would waste
-// more than moving them could gain.
-inline constexpr std::uint64_t smallest_managed = 2 * MiB;
-// The unit of physical memory that everything is counted in.
-inline constexpr std::uint64_t page = 2 * MiB;
 
 // What a passed-through allocation takes of the device: the driver gives a page of its own from 1 MiB on, and
 // packs smaller ones at 512 bytes.
 constexpr std::uint64_t pass_through_charge(std::uint64_t bytes) {
   return bytes >= MiB ? round_up(bytes, page) : round_up(bytes, 512);
-}
-
-// The sizes of handles. A cap does without those that are a large share of it: too few pieces would be left
-// to move.
-inline constexpr std::uint64_t handle_classes[] = {128 * MiB, 16 * MiB, page};
-constexpr std::uint64_t largest_handle(std::uint64_t cap) {
-  for (const std::uint64_t bytes : handle_classes)
-    if (bytes <= cap / 16) return bytes;
-  return page;
 }
 
 // What stays free of a device that was seen to be full: drivers load code when it is first launched, and

@@ -213,10 +213,11 @@ void Profiler::find_bases(KnownPhase& phase, tracker::StepIndex start,
   phase.bases.assign(count, Address{});
   phase.quiet.assign(count, true);
   phase.alternates.assign(count, false);
-  for (std::size_t p = 0; p < phase.operands.size(); ++p) {
+  for (std::size_t p = 0; p < phase.profile.ops.size(); ++p) {
+    const std::vector<std::uint32_t>& buffers = phase.profile.ops[p].operands;
     const auto operands = tracker_.log().operands(start + p);
     for (std::size_t i = 0; i < operands.size(); ++i)
-      if (phase.operands[p][i] != tracker::no_buffer) phase.bases[phase.operands[p][i]] = operands[i].base;
+      if (buffers[i] != no_buffer) phase.bases[buffers[i]] = operands[i].base;
   }
   // Ahead of the first op is as good as an op; other copies come when they come.
   for (const ProfileCopy& copy : phase.profile.copies)
@@ -245,8 +246,7 @@ void Profiler::keep(const tracker::Iteration& iteration) {
   if (describes) {
     ++known.described;
     KnownPhase described;
-    described.profile =
-        tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end, described.operands);
+    described.profile = tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end);
     described.profile.id = phase_id(tracker_.iterations().phase(iteration.phase));
     for (tracker::StepIndex step = iteration.start; step < iteration.end; ++step)
       described.local_keys.push_back(tracker_.log().at(step).local_key);
@@ -340,6 +340,13 @@ const KnownPhase* Profiler::plannable(tracker::PhaseIndex phase) {
   known.structure->revision = ++revisions_;
   known.times_of = static_cast<std::uint32_t>(complete);
   return &*known.structure;
+}
+
+std::vector<const KnownPhase*> Profiler::settled() const {
+  std::vector<const KnownPhase*> all;
+  for (const auto& [phase, known] : known_)
+    if (known.structure && known.structure->settled) all.push_back(&*known.structure);
+  return all;
 }
 
 bool Profiler::estimate(PhaseProfile& phase) const {

@@ -62,6 +62,8 @@ class Profiler {
   // What a plan for the phase can be made from: its structure, with times measured in as many iterations as
   // there were, or estimated from other phases. nullptr: too little is known yet.
   const KnownPhase* plannable(tracker::PhaseIndex phase);
+  // Phases whose buffers' places are known for good.
+  std::vector<const KnownPhase*> settled() const;
   // Whether the formulas of a plan, by position, gave the phase's own bits in this process.
   enum class Proof : std::uint8_t { yes, no, not_yet };
   Proof proves(const KnownPhase& phase, const std::map<std::uint32_t, Formula>& substitutes);

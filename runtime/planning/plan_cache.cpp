@@ -43,7 +43,9 @@ std::string PlanIdentity::mismatch(const Plan& plan) const {
        {differs("phase", plan.phase, phase),
         structure.empty() ? "" : differs("structure", plan.structure, structure),
         differs("device", plan.device, device), differs("policy", plan.policy, policy),
-        differs("backing", name(plan.backing), name(backing)), differs("cap", plan.cap, cap)}) {
+        // Where no layout was found, it is for remapping.
+        backing == Backing::alias ? "" : differs("backing", name(plan.backing), name(backing)),
+        differs("cap", plan.cap, cap)}) {
     if (!found.empty()) return found;
   }
   return {};

@@ -62,7 +62,7 @@ PlanSource::PlanSource(const Config& config, PlanTarget target, Limits limits)
       target_(std::move(target)),
       limits_(std::move(limits)),
       cache_(is_planned(config.policy) ? cache_folder(config.cache_folder) : "") {
-  if (!is_planned(policy_)) return;
+  if (!is_planned(policy_) && config.plan_file.empty()) return;
   if (const Status fit = cache_.trusted(); !fit) {
     log::warn("plans are neither looked for nor kept: the cache is not trusted: {}", fit.error().message);
     cache_ = PlanCache("");
@@ -120,15 +120,16 @@ bool PlanSource::request(const std::string& phase, const std::function<Profile()
                     cap,   target_.host_budget, version_};
   entry.provisional = wish.provisional;
   entry.optional = wish.optional;
-  if (given(phase)) entry.plan = from_file_;
-  if (entry.plan || !is_planned(policy_)) return false;
-  if (!wish.fresh) entry.plan = find_cached(entry.identity);
+  entry.laid_out = given(phase) && wish.lay_out;
+  if (given(phase) && !entry.laid_out) entry.plan = from_file_;
+  if (entry.plan || (!is_planned(policy_) && !entry.laid_out)) return false;
+  if (!wish.fresh && !entry.laid_out) entry.plan = find_cached(entry.identity);
   if (entry.plan || failures_ >= limits_.failures) return false;
   if (planner_.empty()) {
     warn_once("no planner", fmt::format("no plans can be made: {}", no_planner_));
     return false;
   }
-  auto work = start_planner(entry.identity, profile());
+  auto work = start_planner(entry, profile(), wish);
   if (work)
     entry.work.emplace(std::move(*work));
   else
@@ -146,24 +147,41 @@ std::optional<Plan> PlanSource::find_cached(const PlanIdentity& identity) const 
   return std::move(*found);
 }
 
-Result<PlanSource::Work> PlanSource::start_planner(const PlanIdentity& identity, const Profile& profile) {
-  const auto given = nameless_file("pooch-profile");
-  auto plan = nameless_file("pooch-plan");
-  const int reason = !given  ? given.error().vendor_status
-                     : !plan ? plan.error().vendor_status
-                             : write_all(given->number(), to_json(profile));
-  if (reason != 0) return refused(fmt::format("the profile cannot be written: {}", std::strerror(reason)));
-  const DetachedCommand command{
-      {planner_, "plan", profile_name, "--phase", identity.phase, "--policy", identity.policy, "--memory",
-       std::to_string(identity.cap), "--backing", std::string(name(identity.backing)), "-o", plan_name},
-      environment_,
-      limits_.seconds,
-      {given->number(), plan->number()}};
+Result<PlanSource::Work> PlanSource::start_planner(const Entry& entry, const Profile& profile,
+                                                   const Wish& wish) {
+  const PlanIdentity& identity = entry.identity;
+  // It finds them at the numbers from 3 on.
+  std::vector<OpenFile> files;
+  const auto file_for = [&](const char* what, const std::string& content) -> Status {
+    auto file = nameless_file("pooch-planner");
+    const int reason = !file ? file.error().vendor_status : write_all(file->number(), content);
+    if (reason != 0) return refused(fmt::format("the {} cannot be written: {}", what, std::strerror(reason)));
+    files.push_back(std::move(*file));
+    return Done{};
+  };
+  Status written = file_for("profile", to_json(profile));
+  if (written) written = file_for("plan", "");
+  std::vector<std::string> command{planner_,         "plan",    profile_name, "--phase",  identity.phase,
+                                   "--policy",       identity.policy,         "--memory", std::to_string(identity.cap),
+                                   "--backing",      std::string(name(identity.backing)), "-o", plan_name};
+  if (wish.room > 0) command.insert(command.end(), {"--room", std::to_string(wish.room)});
+  for (const Plan* other : wish.beside) {
+    command.insert(command.end(), {"--beside", fmt::format("/dev/fd/{}", 3 + files.size())});
+    if (written) written = file_for("plan beside it", to_json(*other));
+  }
+  if (entry.laid_out) {
+    command.insert(command.end(), {"--follow", fmt::format("/dev/fd/{}", 3 + files.size())});
+    if (written) written = file_for("plan to follow", to_json(*from_file_));
+  }
+  if (!written) return written.error();
+  std::vector<int> numbers;
+  for (const OpenFile& file : files) numbers.push_back(file.number());
   log::info("phase {}: {} makes a plan", identity.phase, planner_);
   const auto begun = std::chrono::steady_clock::now();
-  auto process = DetachedProcess::start(command);
+  auto process =
+      DetachedProcess::start({std::move(command), environment_, limits_.seconds, std::move(numbers)});
   if (!process) return process.error();
-  return Work{std::move(*process), std::move(*plan), begun,
+  return Work{std::move(*process), std::move(files[1]), begun,
               begun + std::chrono::seconds(limits_.seconds) + grace};
 }
 
@@ -199,7 +217,7 @@ void PlanSource::advance(const std::string& phase, Entry& entry) {
     if (now < work.until) return;
     work.process.kill();
   }
-  auto plan = result_of(entry.identity, work);
+  auto plan = result_of(entry, work);
   const std::chrono::duration<double> took = now - work.begun;
   entry.work.reset();
   if (!plan) return fail(phase, entry, plan.error().message);
@@ -210,7 +228,7 @@ void PlanSource::advance(const std::string& phase, Entry& entry) {
   entry.plan = std::move(*plan);
 }
 
-Result<Plan> PlanSource::result_of(const PlanIdentity& identity, const Work& work) const {
+Result<Plan> PlanSource::result_of(const Entry& entry, const Work& work) const {
   const auto text = read_whole(work.plan.number());
   if (!text) return text.error();
   if (text->empty()) {
@@ -223,20 +241,21 @@ Result<Plan> PlanSource::result_of(const PlanIdentity& identity, const Work& wor
   }
   auto plan = plan_from_json(*text);
   if (!plan) return refused(fmt::format("{}: {}", planner_, plan.error().message));
-  if (const std::string why = identity.mismatch(*plan); !why.empty())
+  if (entry.laid_out) return plan;
+  if (const std::string why = entry.identity.mismatch(*plan); !why.empty())
     return refused(fmt::format("{} made a plan, but {}", planner_, why));
   return plan;
 }
 
 void PlanSource::keep(const Entry& entry, const Plan& plan) {
-  if (entry.provisional) return;
+  if (entry.provisional || entry.laid_out) return;
   const Status stored = cache_.store(entry.identity, plan);
   if (!stored)
     warn_once("cache", fmt::format("plans are not kept for the next run: {}", stored.error().message));
 }
 
 void PlanSource::fail(const std::string& phase, const Entry& entry, const std::string& why) {
-  if (entry.optional) return log::info("phase {}: no plan for less memory: {}", phase, why);
+  if (entry.optional) return log::info("phase {}: no other plan: {}", phase, why);
   log::warn("phase {} has no plan and stays in demand mode: {}{}", phase, why,
             ++failures_ == limits_.failures ? "; no more plans are tried" : "");
 }

@@ -56,9 +56,13 @@ class PlanSource {
     std::string structure = {};  // the structure_of(phase) that the plan must have; empty: any
     Backing backing = Backing::alias;
     std::uint64_t reserve = 0;  // bytes of the cap that the plan must leave free
+    // alias: bytes for its layout; plans of other phases that share it.
+    std::uint64_t room = 0;
+    std::vector<const Plan*> beside = {};
+    bool lay_out = false;       // POOCH_PLAN's plan is to have a layout
     bool fresh = false;         // plans in the cache are outdated
     bool provisional = false;   // the plan is not stored in the cache
-    bool optional = false;      // for less memory: failure is only logged, at info
+    bool optional = false;      // there is another plan: failure is only logged, at info
   };
   // A phase is known: looks for its plan. `profile` is called only if a planner must work; then the answer is
   // true. Never waits; further requests for the same phase do nothing.
@@ -88,7 +92,7 @@ class PlanSource {
   };
   struct Entry {
     PlanIdentity identity;
-    bool provisional = false, optional = false;
+    bool provisional = false, optional = false, laid_out = false;
     std::optional<Work> work;
     std::optional<Plan> plan;
   };
@@ -96,9 +100,9 @@ class PlanSource {
   PlanSource(const Config& config, PlanTarget target, Limits limits);
   Status read_plan_file(const std::string& path);
   std::optional<Plan> find_cached(const PlanIdentity& identity) const;
-  Result<Work> start_planner(const PlanIdentity& identity, const Profile& profile);
+  Result<Work> start_planner(const Entry& entry, const Profile& profile, const Wish& wish);
   void advance(const std::string& phase, Entry& entry);
-  Result<Plan> result_of(const PlanIdentity& identity, const Work& work) const;
+  Result<Plan> result_of(const Entry& entry, const Work& work) const;
   void keep(const Entry& entry, const Plan& plan);
   void fail(const std::string& phase, const Entry& entry, const std::string& why);
   void warn_once(const std::string& what, const std::string& text);

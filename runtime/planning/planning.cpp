@@ -11,11 +11,8 @@
 namespace pooch::runtime {
 namespace {
 
-// Plans for less memory that are asked for because no layout was found.
-constexpr int most_layouts = 8;
-// How many times as long the iteration may take for that. Remapping takes several times what plans foretell
-// where memory is mapped beside copies to the host.
-constexpr double most_for_layout = 2;
+// Plans that are asked for because the one before has no layout, or places have changed since.
+constexpr int most_layouts = 4;
 
 }  // namespace
 
@@ -82,7 +79,6 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   State& state = states_[phase];
   if (state.basis.revision != 0 && state.basis.revision != known.revision) reconsider(phase, state, known);
   try_layout(state, known);
-  retry_layout(phase, state);
   relieve_shortage(phase, state, known);
   drop_substitutes(phase, state, known);
   if (state.outdated && !source_->pending(id)) renew(state, id);
@@ -91,16 +87,7 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
     state.basis = {
         known.revision, structure_of(known.profile), {}, 0, state.crowded ? 0 : unseen_bytes(known.profile),
         false};
-    // A layout holds whole chunks and pages, which plans do not count.
-    const std::uint64_t rounding = backing(state) == Backing::alias ? pool_.cap() / 1024 / page * page : 0;
-    const bool made_for_it =
-        source_->request(id, profile,
-                         {.structure = state.basis.structure,
-                          .backing = backing(state),
-                          .reserve = state.reserve + state.lacking + state.basis.unseen + rounding,
-                          .fresh = state.fresh,
-                          .provisional = known.profile.measured == 0,
-                          .optional = state.reserve > 0 || state.short_ms > 0 || state.basis.unseen > 0});
+    const bool made_for_it = source_->request(id, profile, wish(phase, state, known));
     state.basis.estimated = made_for_it && known.profile.measured == 0;
     if (made_for_it)
       for (const ProfileOp& op : known.profile.ops) state.basis.us.push_back(op.us + op.gap_us);
@@ -117,7 +104,6 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   if (source_->pending(id)) return;
   state.settled = true;
   if (keeps_short_plan(state, std::nullopt)) return;
-  if (state.reserve > 0) return give_up_layouts(state);
   if (state.basis.unseen == 0) return;
   // One for more memory than there is still moves most of what has to move.
   state.crowded = true;
@@ -131,9 +117,6 @@ void Planning::adopt(tracker::PhaseIndex phase, State& state, Plan plan, const K
   if (!proves(known, state, plan)) return;
   state.settled = true;
   if (keeps_short_plan(state, plan.predicted_ms)) return;
-  if (state.reserve == 0) state.whole_ms = plan.predicted_ms;
-  if (state.whole_ms > 0 && plan.predicted_ms > most_for_layout * state.whole_ms)
-    return give_up_layouts(state);
   if (state.basis.us.empty()) state.basis.in_core_ms = plan.in_core_ms;
   if (state.remaps) plan.backing = Backing::remap;
   if (const auto adopted = executor_.adopt(phase, plan, known, out_us_per_byte, held); !adopted)
@@ -151,11 +134,14 @@ void Planning::await_plan(const State& state, const std::string& id) {
   if (state.layouts > 0 && patient_) patient_ = source_->settle(id, iteration_took_ / 2);
 }
 
-// Before an iteration is spent on a plan that cannot be laid out.
+// Before an iteration is spent on a plan that cannot be laid out. A plan without a layout is followed by
+// remapping while another one is made.
 void Planning::try_layout(State& state, const KnownPhase& known) {
-  if (state.tried || !state.settled || state.outdated || !known.settled) return;
-  state.tried = true;
-  if (const auto tried = executor_.try_layout(); !tried) log::info("{}", tried.error().message);
+  if (!state.settled || state.outdated || !known.settled) return;
+  if (!std::exchange(state.tried, true)) executor_.try_layout();
+  if (!executor_.take_lack()) return;
+  state.remaps = state.layouts++ == most_layouts;
+  state.outdated = state.fresh = true;
 }
 
 // What is being tried now is worth a plan that knows of it.
@@ -282,23 +268,24 @@ bool Planning::keeps_short_plan(State& state, std::optional<double> instead_ms) 
   return true;
 }
 
-void Planning::retry_layout(tracker::PhaseIndex phase, State& state) {
-  if (!state.settled) return;
-  const Executor::Shortfall shortfall = executor_.take_shortfall(phase);
-  if (shortfall.bytes == 0) return;
-  if (shortfall.fits) state.fits = state.reserve;
-  if (state.layouts++ == most_layouts) return give_up_layouts(state);
-  state.reserve += shortfall.bytes;
-  state.outdated = true;
-}
-
-// The phase goes on with a layout that fitted and took long, if there was one; else by remapping, with a plan
-// for all memory that there is.
-void Planning::give_up_layouts(State& state) {
-  state.outdated = true;
-  state.remaps = !state.fits;
-  state.reserve = state.fits.value_or(0);
-  if (std::exchange(state.fits, std::nullopt)) executor_.take_any_layout();
+PlanSource::Wish Planning::wish(tracker::PhaseIndex phase, const State& state, const KnownPhase& known) const {
+  PlanSource::Wish wish;
+  wish.structure = state.basis.structure;
+  wish.backing = backing(state);
+  wish.reserve = state.lacking + state.basis.unseen;
+  if (wish.backing == Backing::alias) {
+    // A layout holds whole chunks and pages, which plans do not count.
+    wish.reserve += pool_.cap() / 1024 / page * page;
+    wish.room = pool_.least_limit();
+    wish.beside = executor_.plans_beside(phase);
+  }
+  constexpr std::size_t most_beside = 12;  // plans that a planner is given
+  if (wish.beside.size() > most_beside) wish.backing = Backing::remap;
+  wish.lay_out = state.layouts > 0 && !state.remaps;
+  wish.fresh = state.fresh;
+  wish.provisional = known.profile.measured == 0;
+  wish.optional = state.short_ms > 0 || state.basis.unseen > 0 || state.layouts > 0;
+  return wish;
 }
 
 Backing Planning::backing(const State& state) const {

@@ -76,12 +76,8 @@ class Planning {
     double short_ms = 0;         // what an iteration took under the plan that is to be replaced; 0: none is
     std::uint64_t short_by = 0;  // bytes more that its replacement leaves free
     bool tried = true;           // the current plan's layout was tested, or need not be
-    // A plan without a layout is followed by remapping while plans for less memory are tried.
-    std::uint64_t reserve = 0;          // bytes that these leave free
-    double whole_ms = 0;                // predicted by the latest plan for all memory
-    int layouts = 0;                    // that could not be made
-    std::optional<std::uint64_t> fits;  // `reserve` of one whose layout fitted, but took too long
-    bool remaps = false;                // the phase remaps for good
+    int layouts = 0;             // plans without a layout, or whose layout is for other places
+    bool remaps = false;         // the phase remaps for good
     // A plan whose substitutes are still being tried, and how many iterations it waited.
     std::optional<Plan> unproven;
     int waited = 0;
@@ -93,18 +89,17 @@ class Planning {
   void reconsider(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   // The one that plans are made for.
   Backing backing(const State& state) const;
+  PlanSource::Wish wish(tracker::PhaseIndex phase, const State& state, const KnownPhase& known) const;
   std::uint64_t unseen_bytes(const PhaseProfile& phase) const;
   void drop_substitutes(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   void relieve_shortage(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   bool keeps_short_plan(State& state, std::optional<double> instead_ms);
-  void retry_layout(tracker::PhaseIndex phase, State& state);
   void try_layout(State& state, const KnownPhase& known);
   void await_plan(const State& state, const std::string& id);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, Held& held);
   bool awaits_trials(State& state);
   bool proves(const KnownPhase& known, State& state, const Plan& plan);
-  void give_up_layouts(State& state);
   void renew(State& state, const std::string& id);
   static bool differs(const Basis& basis, const KnownPhase& known);
   void explain_disorder(std::string_view which, std::uint64_t ops);

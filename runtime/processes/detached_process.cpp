@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t stack_bytes = std::size_t{64} << 10;
 constexpr std::size_t said_limit = 4096;
 constexpr int nicer_by = 10;
-constexpr int most_files = 4;
+constexpr int most_files = 16;
 constexpr int first_own = STDERR_FILENO + 1 + most_files + 1;  // beside those and the end that tells of ours
 
 // Shared by the caller and the two processes that borrow its memory.

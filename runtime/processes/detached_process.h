@@ -24,7 +24,7 @@ struct DetachedCommand {
   std::vector<std::string> arguments;    // [0]: the program's absolute path
   std::vector<std::string> environment;  // NAME=value
   unsigned seconds = 60;                 // then SIGALRM ends it, whoever is left to watch
-  std::vector<int> files = {};           // what it finds open as 3, 4, …: four at most
+  std::vector<int> files = {};           // what it finds open as 3, 4, …: 16 at most
 };
 
 // stdin and stdout are /dev/null, stderr is kept; own session, folder "/", 10 steps nicer, signals as at

@@ -65,14 +65,6 @@ Status DeviceProbes::probe_link_over(Address address, std::uint64_t bytes) {
   return Done{};
 }
 
-double DeviceProbes::out_us_per_byte() const {
-  double found = 0;
-  for (const LinkSample& sample : link_)
-    if (!sample.to_device && !sample.both_ways && sample.bytes >= 16 * MiB)
-      found = sample.us / static_cast<double>(sample.bytes);
-  return found;
-}
-
 void DeviceProbes::fill(Profile& profile) const {
   profile.link = link_;
   profile.moves = moves_;

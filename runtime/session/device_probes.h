@@ -22,9 +22,8 @@ class DeviceProbes {
   // Measures, over at most an eighth of the memory there is. The device is idle. What cannot be measured
   // stays unknown, and the log says so.
   void run(Held& held);
-  // Of a copy to the host that is long enough for its start not to matter, in microseconds per byte; 0:
-  // unknown.
-  double out_us_per_byte() const;
+  // 0: unknown.
+  double out_us_per_byte() const { return pooch::out_us_per_byte(link_); }
   void fill(Profile& profile) const;
 
  private:

@@ -53,6 +53,7 @@ Profile Session::Impl::make_profile(bool estimates) {
   profile.policy = name(setting.config.policy);
   probes.fill(profile);
   observers.profiler.fill(profile, estimates);
+  executor->add_places(profile, observers.profiler.settled());
   if (!estimates) return profile;
   // Ids that only a report explains; a plan that is carried out keeps the program's algorithms anyway.
   for (PhaseProfile& phase : profile.phases)

@@ -19,7 +19,7 @@ schema = json.loads(pathlib.Path(SCHEMA).read_text(encoding="utf-8"))
 # By the key that a list or object stands under: which definition its elements have.
 UNDER = {"link": "link_sample", "moves": "move_sample", "phases": "phase", "layers": "layer", "maps": "map", "ops": "op", "versions": "version",
          "buffers": "buffer", "copies": "copy", "memory": "event", "shape": "shape", "filter": "shape",
-         "window": "window", "modules": "module", "sites": "site", "trials": "trials", "algorithms": "algorithm", "substitute": "substitute"}
+         "window": "window", "modules": "module", "sites": "site", "ranges": "range", "trials": "trials", "algorithms": "algorithm", "substitute": "substitute"}
 
 
 def definition(name):

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/execution/script.h"
+#include "runtime/script/script.h"
 #include "tests/support/planned_phase.h"
 
 namespace {
@@ -27,9 +27,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text = to_json(*plan);
   const auto again = plan_from_json(text);
   if (!again || to_json(*again) != text) std::abort();
-  static const runtime::KnownPhase phase = test::known_phase(test::planned_profile().phases[0]);
-  plan->phase = phase.profile.id;
-  plan->structure = structure_of(phase.profile);
+  static const PhaseProfile phase = test::with_operands(test::planned_profile().phases[0]);
+  plan->phase = phase.id;
+  plan->structure = structure_of(phase);
   const auto script = runtime::Script::compile(*plan, phase, 1e-4);
   if (!script) expect_one_line(script.error());
   return 0;

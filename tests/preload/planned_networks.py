@@ -143,8 +143,7 @@ class Steady(unittest.TestCase):
         self.assertGreater(done.summary["aliased_iterations"], 0, done.err)
         self.assertLess(done.summary["vmm_calls"], 100_000)
         # And no iteration is spent on a plan that cannot be laid out: of three that are looked at two at most follow a plan.
-        self.assertGreater(done.err.count("no alias mode"), 0)
-        self.assertLessEqual(done.err.count("pooch: layout: "), done.err.count("plan by"), "a layout is looked for twice")
+        self.assertEqual(done.err.count("alias mode: layout: "), 1, done.err)
         self.assertLessEqual(done.summary["planned_iterations"] - done.summary["aliased_iterations"], 2, done.err)
 
     def test_where_no_layout_fits_remapping_goes_on(self):
@@ -160,10 +159,12 @@ class Steady(unittest.TestCase):
 
     def test_fixed_places_under_a_large_cap_ask_for_nothing_and_are_as_fast_as_predicted(self):
         command = ["--network", "resnet50", "--batch", 512]
-        with tempfile.TemporaryDirectory() as cache:
-            env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache, "POOCH_BACKING": "alias"}
-            short, long = (run("soft:v100-pcie3:timing", [TRAIN, *command, "--iterations", n], "--policy", "hybrid", "--memory",
-                               "16GiB", env=env).summary for n in (18, 20))
+        def iterations(count):  # from an empty cache: a plan of an earlier run has its layout from the start
+            with tempfile.TemporaryDirectory() as cache:
+                return run("soft:v100-pcie3:timing", [TRAIN, *command, "--iterations", count], "--policy", "hybrid", "--memory", "16GiB",
+                           env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache, "POOCH_BACKING": "alias"}).summary
+
+        short, long = iterations(18), iterations(20)
         self.assertEqual(long["host_allocations"], short["host_allocations"])
         for what in ("vmm_calls", "host_waits"):
             self.assertEqual(long[what], short[what], what)

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/ids.h"
-#include "runtime/observe/known_phase.h"
+#include "core/profile.h"
 
 namespace pooch::test {
 
@@ -13,9 +13,8 @@ constexpr std::int32_t reader_in_chain(int maps, int map) {
   return 2 * maps - 1 - map;
 }
 
-inline runtime::KnownPhase chain_of(int maps, double op_us) {
-  runtime::KnownPhase known;
-  PhaseProfile& phase = known.profile;
+inline PhaseProfile chain_of(int maps, double op_us) {
+  PhaseProfile phase;
   phase.id = "chain";
   phase.functions = {"work"};
   for (int map = 0; map < maps; ++map) {
@@ -28,10 +27,10 @@ inline runtime::KnownPhase chain_of(int maps, double op_us) {
     op.us = op_us;
     const auto map = static_cast<std::uint32_t>(p < maps ? p : 2 * maps - 1 - p);
     (p < maps ? op.writes : op.reads).push_back(map);
+    op.operands = {map};
     phase.ops.push_back(op);
-    known.operands.push_back({map});
   }
-  return known;
+  return phase;
 }
 
 }  // namespace pooch::test

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
+#include "core/pages.h"
 #include "tests/support/random_phase.h"
 
 namespace pooch::test {
@@ -51,6 +54,34 @@ void add_trials(Profile& profile) {
 
 }  // namespace
 
+PhaseProfile with_operands(PhaseProfile phase) {
+  for (ProfileOp& op : phase.ops) {
+    std::set<std::uint32_t> buffers(op.scratch.begin(), op.scratch.end());
+    for (const auto* list : {&op.reads, &op.writes})
+      for (const std::uint32_t v : *list) buffers.insert(phase.versions[v].buffer);
+    op.operands.assign(buffers.begin(), buffers.end());
+  }
+  return phase;
+}
+
+void add_places(Profile& profile) {
+  const auto add_range = [&](const ProfileBuffer& buffer) {
+    profile.ranges.push_back(
+        {compose(round_up(buffer.bytes, page), handle_classes[0]), buffer.until == outside});
+    return static_cast<std::uint32_t>(profile.ranges.size() - 1);
+  };
+  for (PhaseProfile& phase : profile.phases) {
+    phase = with_operands(std::move(phase));
+    for (std::size_t b = 0; b < phase.buffers.size(); ++b) {
+      ProfileBuffer& buffer = phase.buffers[b];
+      if (!buffer.managed) continue;
+      buffer.ranges = {add_range(buffer)};
+      if (b % 7 == 0) buffer.ranges.push_back(add_range(buffer));
+    }
+    if (!phase.ops.empty()) phase.ops.front().operands.push_back(no_buffer);
+  }
+}
+
 Profile random_profile(std::size_t ops, std::uint64_t seed) {
   Dice dice(mix(seed, ops));
   Profile profile;
@@ -78,6 +109,7 @@ Profile random_profile(std::size_t ops, std::uint64_t seed) {
     profile.ops += phase.seen * phase.ops.size();
   }
   profile.cap_bytes = profile.need_bytes / 2;
+  add_places(profile);
   return profile;
 }
 

@@ -16,4 +16,9 @@ namespace pooch::test {
 // call sites, and trials of algorithms.
 Profile random_profile(std::size_t ops, std::uint64_t seed);
 
+// The phase with one operand for each buffer that an op touches.
+PhaseProfile with_operands(PhaseProfile phase);
+// As if each buffer that pooch moves had a range of its own, every seventh one two in turn.
+void add_places(Profile& profile);
+
 }  // namespace pooch::test

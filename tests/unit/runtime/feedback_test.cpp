@@ -19,15 +19,15 @@ std::int32_t reader(int map) {
   return test::reader_in_chain(maps, map);
 }
 
-KnownPhase chain() {
+PhaseProfile chain() {
   return test::chain_of(maps, op_us);
 }
 
 // Swaps the first `count` maps; each comes back at its reader.
-Script at_need(const KnownPhase& known, int count) {
+Script at_need(const PhaseProfile& phase, int count) {
   Plan plan;
-  plan.phase = known.profile.id;
-  plan.structure = structure_of(known.profile);
+  plan.phase = phase.id;
+  plan.structure = structure_of(phase);
   for (int map = 0; map < maps; ++map) {
     const auto number = static_cast<std::uint32_t>(map);
     const bool swapped = map < count;
@@ -46,7 +46,7 @@ Script at_need(const KnownPhase& known, int count) {
     plan.after[map].push_back({PlanAction::Kind::evict, number});
     plan.before[reader(map)].push_back({PlanAction::Kind::prefetch, number});
   }
-  auto script = Script::compile(plan, known, 0);
+  auto script = Script::compile(plan, phase, 0);
   EXPECT_TRUE(script) << script.error().message;
   return std::move(*script);
 }
@@ -60,8 +60,8 @@ std::int32_t position_of(const Plan& plan, std::uint32_t map) {
 }
 
 TEST(StartEarlier, MovesWhatWasWaitedForByAsMuchAsItWasWaitedFor) {
-  const KnownPhase known = chain();
-  const Script script = at_need(known, 3);
+  const PhaseProfile phase = chain();
+  const Script script = at_need(phase, 3);
   std::vector<double> waits(3, 0);
   waits[1] = 150;  // with the margin less than two ops
   const auto moved = start_earlier(script, waits);
@@ -76,10 +76,10 @@ TEST(StartEarlier, MovesWhatWasWaitedForByAsMuchAsItWasWaitedFor) {
 }
 
 TEST(StartEarlier, ExpectsTheCopyEarlierToo) {
-  const KnownPhase known = chain();
-  Plan plan = at_need(known, 1).plan();
+  const PhaseProfile phase = chain();
+  Plan plan = at_need(phase, 1).plan();
   plan.before.at(reader(0))[0].time = PlanTime{5000, 50};
-  const Script script = *Script::compile(plan, known, 0);
+  const Script script = *Script::compile(plan, phase, 0);
   const auto moved = start_earlier(script, std::vector<double>{150});
   ASSERT_TRUE(moved);
   const auto& actions = moved->plan.before.at(reader(0) - 2);
@@ -90,25 +90,25 @@ TEST(StartEarlier, ExpectsTheCopyEarlierToo) {
 }
 
 TEST(StartEarlier, NeverTakesMoreMemoryThanThePlanDoesAtItsPeak) {
-  const KnownPhase known = chain();
+  const PhaseProfile phase = chain();
   // At ops 5 and 6 four of six maps are there, at op 7 three, and so on.
-  const Script script = at_need(known, 2);
+  const Script script = at_need(phase, 2);
   const auto moved = start_earlier(script, std::vector<double>{1e6, 1e6});
   ASSERT_TRUE(moved);
   EXPECT_EQ(position_of(moved->plan, 1), 7);
   EXPECT_EQ(position_of(moved->plan, 0), 8) << "one map less is there then, but the other one has come";
-  EXPECT_FALSE(start_earlier(*Script::compile(moved->plan, known, 0), std::vector<double>{1e6, 1e6}));
+  EXPECT_FALSE(start_earlier(*Script::compile(moved->plan, phase, 0), std::vector<double>{1e6, 1e6}));
 }
 
 TEST(StartEarlier, LeavesAloneWhatNobodyWaitedFor) {
-  const KnownPhase known = chain();
-  EXPECT_FALSE(start_earlier(at_need(known, 3), std::vector<double>(3, 0)));
-  EXPECT_FALSE(start_earlier(at_need(known, 3), std::vector<double>(3, 5)));
+  const PhaseProfile phase = chain();
+  EXPECT_FALSE(start_earlier(at_need(phase, 3), std::vector<double>(3, 0)));
+  EXPECT_FALSE(start_earlier(at_need(phase, 3), std::vector<double>(3, 5)));
 }
 
 TEST(Feedback, TakesBackWhatMadeIterationsLonger) {
-  const KnownPhase known = chain();
-  const Script script = at_need(known, 2);
+  const PhaseProfile phase = chain();
+  const Script script = at_need(phase, 2);
   Feedback feedback;
   EXPECT_FALSE(feedback.note({150, 150}));
   EXPECT_FALSE(feedback.note({150, 150}));
@@ -116,7 +116,7 @@ TEST(Feedback, TakesBackWhatMadeIterationsLonger) {
   const auto first = feedback.next(script, 1.0);
   ASSERT_TRUE(first);
   EXPECT_GT(first->moved, 0u);
-  const Script later = *Script::compile(first->plan, known, 0);
+  const Script later = *Script::compile(first->plan, phase, 0);
   for (std::size_t i = 0; i < Feedback::iterations; ++i) feedback.note({150, 150});
   const auto second = feedback.next(later, 1.1);
   ASSERT_TRUE(second);
@@ -126,10 +126,10 @@ TEST(Feedback, TakesBackWhatMadeIterationsLonger) {
 }
 
 TEST(Feedback, EndsWhenNobodyWaits) {
-  const KnownPhase known = chain();
+  const PhaseProfile phase = chain();
   Feedback feedback;
   for (std::size_t i = 0; i < Feedback::iterations; ++i) feedback.note({0, 0});
-  EXPECT_FALSE(feedback.next(at_need(known, 2), 1.0));
+  EXPECT_FALSE(feedback.next(at_need(phase, 2), 1.0));
   EXPECT_TRUE(feedback.ended());
 }
 
@@ -211,16 +211,15 @@ TEST_F(PrefetchWaitsTest, KeepNoEvents) {
 
 // Gradients: made by op 8, gone when op 3 of the next iteration is about to be computed.
 TEST(ScriptLife, WhatOutlivesAnIterationIsStillThereAtTheBeginningOfTheNext) {
-  KnownPhase known = chain();
-  PhaseProfile& phase = known.profile;
+  PhaseProfile phase = chain();
   const auto made = static_cast<std::uint32_t>(phase.buffers.size());
   phase.buffers.push_back({4 * MiB, true, 8, outside});
   phase.buffers.push_back({4 * MiB, true, outside, 3});
   phase.buffers.push_back({6 * MiB, true, outside, 5});  // another's
   phase.versions.push_back({made, 0, 4 * MiB, 8, {}, Role::gradient});
   phase.ops[8].writes.push_back(static_cast<std::uint32_t>(phase.versions.size() - 1));
-  known.operands[8].push_back(made);
-  const ScriptLife life = at_need(known, 0).life(made);
+  phase.ops[8].operands.push_back(made);
+  const ScriptLife life = at_need(phase, 0).life(made);
   EXPECT_TRUE(life.lasts);
   EXPECT_EQ(life.from, 0);
   EXPECT_EQ(life.away, 3);

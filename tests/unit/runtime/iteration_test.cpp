@@ -15,14 +15,14 @@ constexpr int maps = 4, ops = 2 * maps;
 constexpr std::uint64_t bytes = 2 * MiB;
 
 Script dropping_the_first() {
-  const KnownPhase known = test::chain_of(maps, 100);
+  const PhaseProfile phase = test::chain_of(maps, 100);
   Plan plan;
-  plan.phase = known.profile.id;
-  plan.structure = structure_of(known.profile);
+  plan.phase = phase.id;
+  plan.structure = structure_of(phase);
   plan.maps.push_back({0, "map 0", 0, bytes, MapClass::recompute, 0, {0}, "", 0, MapClass::keep, {}});
   plan.after[1].push_back({PlanAction::Kind::drop, 0});
   plan.before[ops - 1].push_back({PlanAction::Kind::replay, 0});
-  auto script = Script::compile(plan, known, 0);
+  auto script = Script::compile(plan, phase, 0);
   EXPECT_TRUE(script) << script.error().message;
   return std::move(*script);
 }

@@ -1,4 +1,4 @@
-#include "runtime/execution/layout.h"
+#include "runtime/script/layout.h"
 
 #include <gtest/gtest.h>
 

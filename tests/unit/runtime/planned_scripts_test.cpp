@@ -8,7 +8,7 @@
 #include <string>
 
 #include "policy/decide.h"
-#include "runtime/execution/script.h"
+#include "runtime/script/script.h"
 #include "tests/support/network_profile.h"
 #include "tests/support/planned_phase.h"
 #include "tests/support/random_profile.h"
@@ -29,7 +29,7 @@ void plan_and_compile(const Profile& profile, const PhaseProfile& phase, const s
   policy::Simulator simulator(*problem, policy::Rules{});
   const std::uint64_t least = simulator.run(policy::all(*problem, policy::Class::swap)).peak,
                       most = simulator.run(policy::all(*problem, policy::Class::keep)).peak;
-  const runtime::KnownPhase mine = test::known_phase(phase);
+  const PhaseProfile mine = test::with_operands(phase);
   for (const char* policy : policies) {
     for (const std::uint64_t eighth : {0, 1, 3, 6}) {
       policy::PlanRequest request;
@@ -153,10 +153,10 @@ PhaseProfile in_place_phase() {
 }
 
 std::string compiled(std::vector<std::int32_t> by, const Plan::Actions& before, std::int32_t dropped_after) {
-  const runtime::KnownPhase phase = test::known_phase(in_place_phase());
+  const PhaseProfile phase = test::with_operands(in_place_phase());
   Plan plan;
-  plan.phase = phase.profile.id;
-  plan.structure = structure_of(phase.profile);
+  plan.phase = phase.id;
+  plan.structure = structure_of(phase);
   PlanMap map;
   map.buffer = 1;
   map.bytes = 4 << 20;
@@ -201,7 +201,7 @@ TEST(PlannedScripts, WhatPassesThroughTemporaryMemoryNeedsNothingThatCameBackBef
                       {1, 0, bytes, 2, {4}, Role::feature_map},
                       {3, 0, bytes, 3, {4}, Role::activation}};
   add_ops(profile, {{{0}, {1}}, {{1}, {2}}, {{1}, {3}}, {{}, {4}}, {{3, 4}, {}}, {{2}, {}}});
-  const runtime::KnownPhase phase = test::known_phase(profile);
+  const PhaseProfile phase = test::with_operands(profile);
   Plan plan;
   plan.phase = profile.id;
   plan.structure = structure_of(profile);
@@ -257,7 +257,7 @@ TEST(PlannedScripts, ABriefMapIsBackWithTheLastReplaysThatMakeIt) {
   const PlanAction first{PlanAction::Kind::replay, 0}, second{PlanAction::Kind::replay, 1};
   plan.before = {{3, {first, second}}, {4, {first}}};
   plan.after = {{1, {{PlanAction::Kind::drop, 0}}}, {2, {{PlanAction::Kind::drop, 1}}}};
-  const auto script = runtime::Script::compile(plan, test::known_phase(profile), 0);
+  const auto script = runtime::Script::compile(plan, test::with_operands(profile), 0);
   ASSERT_TRUE(script) << script.error().message;
   ASSERT_EQ(script->replays().size(), 3u);
   EXPECT_TRUE(script->replays()[0].restores.empty()) << "for B alone";
@@ -268,7 +268,7 @@ TEST(PlannedScripts, ABriefMapIsBackWithTheLastReplaysThatMakeIt) {
   EXPECT_EQ(script->slots()[0].held, (std::pair<std::int32_t, std::int32_t>{3, 3}));
 
   plan.maps[0].brief = false;
-  const auto lasting = runtime::Script::compile(plan, test::known_phase(profile), 0);
+  const auto lasting = runtime::Script::compile(plan, test::with_operands(profile), 0);
   ASSERT_TRUE(lasting) << lasting.error().message;
   EXPECT_EQ(lasting->life(1).back, 3);
 }
@@ -282,7 +282,7 @@ TEST(PlannedScripts, AMapThatIsToLeaveBeforeItIsThereStays) {
   Plan plan = plan_of(profile, {map});
   plan.before = {{3, {{PlanAction::Kind::prefetch, 0}}}};
   plan.after = {{0, {{PlanAction::Kind::evict, 0}}}};
-  const auto script = runtime::Script::compile(plan, test::known_phase(profile), 0);
+  const auto script = runtime::Script::compile(plan, test::with_operands(profile), 0);
   ASSERT_TRUE(script) << script.error().message;
   EXPECT_EQ(script->life(3).away, 0);
   EXPECT_TRUE(script->life(3).returns.empty());
@@ -299,7 +299,7 @@ TEST(PlannedScripts, EachPieceOfAMapIsBackWithItsOwnPrefetch) {
   plan.before = {{2, {{PlanAction::Kind::prefetch, 0, 6 * mib}}}, {4, {{PlanAction::Kind::prefetch, 0}}}};
   plan.after = {{1, {{PlanAction::Kind::evict, 0}}}};
   const double us_per_byte = 1e-3;
-  const auto script = runtime::Script::compile(plan, test::known_phase(profile), us_per_byte);
+  const auto script = runtime::Script::compile(plan, test::with_operands(profile), us_per_byte);
   ASSERT_TRUE(script) << script.error().message;
   const runtime::ScriptLife& life = script->life(1);
   EXPECT_EQ(life.back, 2);
@@ -325,7 +325,7 @@ TEST(PlannedScripts, MemoryIsNeededWhenThePlanExpectsIt) {
   plan.after = {{1, {{PlanAction::Kind::evict, 0, 0, {}, PlanTime{2000, 1600}}}}};
   plan.starts_us = {{2, 4000}, {4, 8000}};
   plan.predicted_ms = 20;
-  const auto script = runtime::Script::compile(plan, test::known_phase(profile), 1e-3);
+  const auto script = runtime::Script::compile(plan, test::with_operands(profile), 1e-3);
   ASSERT_TRUE(script) << script.error().message;
   const auto us = [&](int op) { return profile.ops[op].us + profile.ops[op].gap_us; };
   EXPECT_DOUBLE_EQ(script->start_us(2), us(0) + us(1)) << "without waits";

@@ -17,6 +17,7 @@
 #include "runtime/session/session.h"
 #include "tests/support/ladder.h"
 #include "tests/support/program.h"
+#include "tracker/phase_profile.h"
 
 namespace pooch::runtime {
 namespace {
@@ -291,8 +292,7 @@ class Stages {
     Held held(mutex_);
     for (const tracker::Iteration& iteration : tracker_.take_completed()) {
       phase_ = iteration.phase;
-      known_.profile =
-          tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end, known_.operands);
+      known_.profile = tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end);
       known_.profile.id = phase_id(tracker_.iterations().phase(phase_));
     }
     const auto adopted = executor_.adopt(phase_, test::drop_twins(known_.profile), known_, 0, held);

@@ -20,7 +20,6 @@
 
 #include "core/plan.h"
 #include "core/profile.h"
-#include "runtime/observe/known_phase.h"
 
 namespace pooch::runtime {
 
@@ -115,7 +114,7 @@ class Script {
  public:
   // Error invalid_argument: the plan is not of this phase or this structure, or would destroy content.
   // `out_us_per_byte`: of copies to the host, for expected times.
-  static Result<Script> compile(const Plan& plan, const KnownPhase& phase, double out_us_per_byte);
+  static Result<Script> compile(const Plan& plan, const PhaseProfile& phase, double out_us_per_byte);
 
   const Plan& plan() const { return plan_; }
   const std::vector<ScriptMap>& maps() const { return maps_; }

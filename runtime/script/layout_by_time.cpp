@@ -3,8 +3,8 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/execution/layout_ways.h"
-#include "runtime/memory/memory_limits.h"
+#include "core/pages.h"
+#include "runtime/script/layout_ways.h"
 
 namespace pooch::runtime {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/execution/layout.h"
+#include "runtime/script/layout.h"
 
 namespace pooch::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/execution/script.h"
+#include "runtime/script/script.h"
 
 #include <fmt/core.h>
 
@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
-#include "runtime/execution/content.h"
-#include "runtime/execution/script_lives.h"
-#include "runtime/memory/memory_limits.h"
+#include "core/pages.h"
+#include "runtime/script/content.h"
+#include "runtime/script/script_lives.h"
 
 namespace pooch::runtime {
 namespace {
@@ -19,11 +19,10 @@ constexpr std::uint32_t none = ScriptLives::no_map;
 
 class ScriptCompiler {
  public:
-  ScriptCompiler(const Plan& plan, const KnownPhase& known, double out_us_per_byte)
+  ScriptCompiler(const Plan& plan, const PhaseProfile& phase, double out_us_per_byte)
       : plan_(plan),
-        phase_(known.profile),
-        known_(known),
-        content_(known),
+        phase_(phase),
+        content_(phase),
         out_us_per_byte_(out_us_per_byte) {
     script_.plan_ = plan;
     script_.us_per_byte_ = out_us_per_byte;
@@ -50,7 +49,7 @@ class ScriptCompiler {
     script_.after_.starts.push_back(size(script_.after_));
     find_served();
     find_touches();
-    ScriptLives(script_, known_, map_of_buffer_, out_us_per_byte_).find(uses_of_slot_);
+    ScriptLives(script_, phase_, map_of_buffer_, out_us_per_byte_).find(uses_of_slot_);
     return std::move(script_);
   }
 
@@ -155,10 +154,10 @@ class ScriptCompiler {
       if (const auto read = add_read(q, p, v, places); !read) return read.error();
     for (const std::uint32_t v : by != nullptr ? by->makes : op.writes)
       if (const auto written = add_write(q, p, v, places, replay); !written) return written.error();
-    for (const std::uint32_t buffer : known_.operands[q]) {
+    for (const std::uint32_t buffer : phase_.ops[q].operands) {
       replay.operands.push_back(by == nullptr || places.contains(buffer) ? place(q, p, buffer, places)
                                                                          : ReplayPlace{});
-      if (buffer == tracker::no_buffer || replay.operands.back().kind != ReplayPlace::Kind::original ||
+      if (buffer == no_buffer || replay.operands.back().kind != ReplayPlace::Kind::original ||
           (by != nullptr && !places.contains(buffer)))
         continue;
       if (returning_.contains(map_of_buffer_[buffer])) replay.operands.back().map = map_of_buffer_[buffer];
@@ -237,7 +236,7 @@ class ScriptCompiler {
   }
 
   ReplayPlace place(std::int32_t q, std::int32_t p, std::uint32_t buffer, const Places& places) {
-    if (buffer == tracker::no_buffer) return {};
+    if (buffer == no_buffer) return {};
     const auto found = places.find(buffer);
     if (found != places.end()) return found->second;
     const auto& scratch = phase_.ops[q].scratch;
@@ -308,8 +307,8 @@ class ScriptCompiler {
       // What lies in temporary memory is another version than the map's: no replay before needs to bring that
       // back.
       for (std::size_t o = 0; o < replay.operands.size(); ++o) {
-        const std::uint32_t buffer = known_.operands[replay.position][o];
-        if (buffer == tracker::no_buffer || map_of_buffer_[buffer] == none ||
+        const std::uint32_t buffer = phase_.ops[replay.position].operands[o];
+        if (buffer == no_buffer || map_of_buffer_[buffer] == none ||
             replay.operands[o].kind == ReplayPlace::Kind::temporary)
           continue;
         const std::uint32_t map = map_of_buffer_[buffer];
@@ -324,9 +323,9 @@ class ScriptCompiler {
     std::vector<bool> seen(script_.maps_.size(), false);
     script_.first_touch_.resize(phase_.ops.size());
     for (std::int32_t p = 0; p < ops(); ++p) {
-      const auto& operands = known_.operands[p];
+      const auto& operands = phase_.ops[p].operands;
       for (std::uint32_t i = 0; i < operands.size(); ++i) {
-        if (operands[i] == tracker::no_buffer) continue;
+        if (operands[i] == no_buffer) continue;
         const std::uint32_t map = map_of_buffer_[operands[i]];
         if (map == none || seen[map]) continue;
         seen[map] = true;
@@ -337,7 +336,6 @@ class ScriptCompiler {
 
   const Plan& plan_;
   const PhaseProfile& phase_;
-  const KnownPhase& known_;
   Script script_;
   std::map<std::uint32_t, std::uint32_t> index_of_;  // by the plan's numbers of maps
   std::vector<std::uint32_t> map_of_buffer_;
@@ -362,7 +360,7 @@ std::int32_t Script::step_before_end(std::uint32_t buffer) const {
   return std::max(0, static_cast<std::int32_t>(after - step_starts_.begin()) - 1);
 }
 
-Result<Script> Script::compile(const Plan& plan, const KnownPhase& phase, double out_us_per_byte) {
+Result<Script> Script::compile(const Plan& plan, const PhaseProfile& phase, double out_us_per_byte) {
   return ScriptCompiler(plan, phase, out_us_per_byte).compile();
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/execution/script.h"
+#include "runtime/script/script.h"
 
 namespace pooch::runtime {
 
@@ -20,11 +20,10 @@ class ScriptLives {
 
   // Of a script whose maps, actions, replays and slots are there. `map_of_buffer`: indices of its maps, or
   // no_map. `out_us_per_byte`: of copies to the host whose times the plan does not tell.
-  ScriptLives(Script& script, const KnownPhase& known, const std::vector<std::uint32_t>& map_of_buffer,
+  ScriptLives(Script& script, const PhaseProfile& phase, const std::vector<std::uint32_t>& map_of_buffer,
               double out_us_per_byte)
       : script_(script),
-        phase_(known.profile),
-        known_(known),
+        phase_(phase),
         map_of_buffer_(map_of_buffer),
         out_us_per_byte_(out_us_per_byte) {}
 
@@ -49,7 +48,6 @@ class ScriptLives {
 
   Script& script_;
   const PhaseProfile& phase_;
-  const KnownPhase& known_;
   const std::vector<std::uint32_t>& map_of_buffer_;
   const double out_us_per_byte_;
   // By bytes: before which op the last buffer from an earlier iteration is freed.

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/plan.h"
+#include "core/profile.h"
 #include "core/result.h"
-#include "runtime/observe/known_phase.h"
 
 namespace pooch::runtime {
 
@@ -25,7 +25,7 @@ class Content {
   using Writes = std::vector<std::uint32_t>;
 
   // `phase` must outlive it, unchanged.
-  explicit Content(const KnownPhase& phase);
+  explicit Content(const PhaseProfile& phase);
   // Adds a map that is dropped at some time; its buffer must be the phase's. It is back with the replays
   // before the op at `returns`; if that is `outside`, with the first replays that make all of it.
   void add(const PlanMap& map, std::int32_t returns);
@@ -70,7 +70,7 @@ class Content {
   bool carries_over(std::uint32_t buffer) const;
   static Error spoilt(std::int32_t p, const Map& map);
 
-  const KnownPhase& phase_;
+  const PhaseProfile& phase_;
   std::vector<std::vector<std::uint32_t>> by_buffer_;  // versions
   std::vector<std::int32_t> valid_before_;             // by version
   std::unordered_map<std::uint32_t, Map> maps_;        // by buffer

@@ -1,22 +1,16 @@
-// Where everything lies: for each stay of each chunk on the device, its frames (pieces of physical memory).
-//
-// Stays are intervals, so frames for single stays can be found up to the peak of what is on the device at
-// once. A chunk whose next stay has other frames is mapped anew in between, while nobody uses it; that costs
-// for each frame, so chunks return to their earlier frames where that is free. A frame's next tenant waits
-// until the previous tenant's content is on the host; frames that have been free the longest by then are
-// preferred.
-//
-// Frames that always serve together are one, so that mappings are few and large.
+// Where everything lies while plans are followed: for each stay of each chunk on the device, its frames
+// (pieces of physical memory).
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
-namespace pooch::runtime {
+namespace pooch {
 
 // The time of one stay of a chunk on the device.
 struct LayoutSpan {
-  std::int32_t from = 0, to = 0;     // positions, inclusive
+  std::int32_t from = 0, to = 0;     // steps, inclusive
   double start_us = 0, free_us = 0;  // expected: first use or fetch; the copy to the host after it has ended
   // The content crosses the border of an iteration: all such spans of a chunk have the same frames.
   bool crosses = false;
@@ -28,6 +22,10 @@ struct LayoutItem {
   std::vector<LayoutSpan> held;  // ascending, disjoint; at least one
   friend bool operator==(const LayoutItem&, const LayoutItem&) = default;
 };
+
+// The same stays, whatever times are expected of them. When what the next iteration finds begins to arrive, at
+// the end of this one, is such a time.
+bool same_stays(const std::vector<LayoutItem>& some, const std::vector<LayoutItem>& others);
 
 struct Layout {
   std::vector<std::uint64_t> frames;  // bytes of each
@@ -42,11 +40,16 @@ struct Layout {
   }
 };
 
-// The most bytes on the device at one time: no layout needs less.
-std::uint64_t most_at_once(const std::vector<LayoutItem>& items);
+// As a plan has it: with what it is for.
+struct PlanLayout {
+  std::vector<std::string> phases;  // ids, ascending; their steps are counted one phase after the other
+  std::vector<LayoutItem> items;    // their spans have no times
+  Layout layout;
+  std::uint64_t at_once = 0;  // bytes: the most on the device at one time, which no layout can do without
+};
 
-// Uses more memory than the minimum only within `limit` bytes. `move_us`: what mapping a frame costs. Equal
-// arguments give equal layouts.
-Layout lay_out(const std::vector<LayoutItem>& items, std::uint64_t limit, double move_us);
+// Whether its parts fit together: every stay has frames for all of the item's bytes, which nobody else has at
+// that time. Empty, or what is wrong: its path, what it is, and what is accepted.
+std::string what_is_wrong(const PlanLayout& layout);
 
-}  // namespace pooch::runtime
+}  // namespace pooch

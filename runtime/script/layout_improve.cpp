@@ -3,8 +3,8 @@
 #include <random>
 #include <utility>
 
-#include "runtime/execution/layout_ways.h"
-#include "runtime/memory/memory_limits.h"
+#include "core/pages.h"
+#include "runtime/script/layout_ways.h"
 
 namespace pooch::runtime {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/execution/script_lives.h"
+#include "runtime/script/script_lives.h"
 
 #include <algorithm>
 
@@ -103,8 +103,8 @@ void ScriptLives::find_uses() {
     for (const std::uint32_t v : phase_.ops[p].reads) use(phase_.versions[v].buffer, p);
     for (const std::uint32_t v : phase_.ops[p].writes) use(phase_.versions[v].buffer, p);
     for (const std::uint32_t b : phase_.ops[p].scratch) use(b, p);
-    for (const std::uint32_t b : known_.operands[p])
-      if (b != tracker::no_buffer) use(b, p);
+    for (const std::uint32_t b : phase_.ops[p].operands)
+      if (b != no_buffer) use(b, p);
   }
 }
 

@@ -1,12 +1,12 @@
-#include "runtime/execution/layout.h"
+#include "runtime/script/layout.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
-#include "runtime/execution/layout_ways.h"
-#include "runtime/memory/memory_limits.h"
+#include "core/pages.h"
+#include "runtime/script/layout_ways.h"
 
 namespace pooch::runtime {
 namespace {

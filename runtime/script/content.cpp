@@ -1,4 +1,4 @@
-#include "runtime/execution/content.h"
+#include "runtime/script/content.h"
 
 #include <fmt/core.h>
 
@@ -10,23 +10,23 @@ namespace {
 constexpr std::int32_t forever = std::numeric_limits<std::int32_t>::max();
 }  // namespace
 
-Content::Content(const KnownPhase& phase) : phase_(phase), by_buffer_(phase.profile.buffers.size()) {
-  for (std::uint32_t v = 0; v < phase.profile.versions.size(); ++v)
-    by_buffer_[phase.profile.versions[v].buffer].push_back(v);
+Content::Content(const PhaseProfile& phase) : phase_(phase), by_buffer_(phase.buffers.size()) {
+  for (std::uint32_t v = 0; v < phase.versions.size(); ++v)
+    by_buffer_[phase.versions[v].buffer].push_back(v);
   find_validity();
 }
 
 bool Content::overlap(std::uint32_t a, std::uint32_t b) const {
-  const ProfileVersion &one = phase_.profile.versions[a], &other = phase_.profile.versions[b];
+  const ProfileVersion &one = phase_.versions[a], &other = phase_.versions[b];
   return one.offset < other.offset + other.bytes && other.offset < one.offset + one.bytes;
 }
 
 // By version: the first position at whose op it is overwritten, or before which its buffer is freed.
 void Content::find_validity() {
-  const auto& versions = phase_.profile.versions;
+  const auto& versions = phase_.versions;
   for (std::uint32_t v = 0; v < versions.size(); ++v) {
     const ProfileVersion& mine = versions[v];
-    const std::int32_t freed = phase_.profile.buffers[mine.buffer].until;
+    const std::int32_t freed = phase_.buffers[mine.buffer].until;
     std::int32_t until = freed == outside || freed <= mine.producer ? forever : freed;
     for (const std::uint32_t other : by_buffer_[mine.buffer])
       if (versions[other].producer > mine.producer && overlap(v, other))
@@ -36,7 +36,7 @@ void Content::find_validity() {
     valid_before_.push_back(until);
   }
   // A copy into memory whose content was read before brings the content of the next iteration.
-  for (const ProfileCopy& copy : phase_.profile.copies) {
+  for (const ProfileCopy& copy : phase_.copies) {
     if (!copy.to_device || !copy.version) continue;
     const auto& readers = versions[*copy.version].readers;
     if (!readers.empty() && readers.front() < copy.before)
@@ -82,16 +82,16 @@ void Content::drop(std::uint32_t buffer) {
 
 bool Content::intact(const Writes& writes, std::uint32_t version, std::int32_t reader) const {
   const auto made = std::find(writes.rbegin(), writes.rend(), version);
-  const std::int32_t since = phase_.profile.versions[version].producer;
+  const std::int32_t since = phase_.versions[version].producer;
   return made != writes.rend() && std::all_of(writes.rbegin(), made, [&](std::uint32_t later) {
-           const std::int32_t producer = phase_.profile.versions[later].producer;
+           const std::int32_t producer = phase_.versions[later].producer;
            return !overlap(version, later) || (producer > since && producer < reader);
          });
 }
 
 bool Content::in_place(std::uint32_t version, std::int32_t reader, std::int32_t p) const {
   if (valid_before_[version] <= p) return false;
-  const auto map = maps_.find(phase_.profile.versions[version].buffer);
+  const auto map = maps_.find(phase_.versions[version].buffer);
   if (map == maps_.end() || !map->second.left) return true;
   return !map->second.away && intact(map->second.writes, version, reader);
 }
@@ -102,11 +102,11 @@ Error Content::spoilt(std::int32_t p, const Map& map) {
 }
 
 Status Content::copy(std::int32_t p) {
-  const auto& copies = phase_.profile.copies;
+  const auto& copies = phase_.copies;
   for (; next_copy_ < copies.size() && copies[next_copy_].before <= p; ++next_copy_) {
     const ProfileCopy& copy = copies[next_copy_];
     if (!copy.version) continue;
-    const auto found = maps_.find(phase_.profile.versions[*copy.version].buffer);
+    const auto found = maps_.find(phase_.versions[*copy.version].buffer);
     if (found == maps_.end() || !found->second.left) continue;
     Map& map = found->second;
     if (map.away) return spoilt(p, map);
@@ -120,17 +120,17 @@ Status Content::copy(std::int32_t p) {
 }
 
 Status Content::run(std::int32_t p) {
-  const ProfileOp& op = phase_.profile.ops[p];
-  for (const std::uint32_t buffer : phase_.operands[p])
+  const ProfileOp& op = phase_.ops[p];
+  for (const std::uint32_t buffer : phase_.ops[p].operands)
     if (const auto map = maps_.find(buffer); map != maps_.end() && map->second.away)
       return spoilt(p, map->second);
   for (const std::uint32_t v : op.reads) {
-    const auto map = maps_.find(phase_.profile.versions[v].buffer);
+    const auto map = maps_.find(phase_.versions[v].buffer);
     if (map != maps_.end() && map->second.left && !intact(map->second.writes, v, p))
       return spoilt(p, map->second);
   }
   for (const std::uint32_t v : op.writes)
-    if (const auto map = maps_.find(phase_.profile.versions[v].buffer); map != maps_.end())
+    if (const auto map = maps_.find(phase_.versions[v].buffer); map != maps_.end())
       map->second.writes.push_back(v);
   return Done{};
 }
@@ -138,21 +138,21 @@ Status Content::run(std::int32_t p) {
 bool Content::carries_over(std::uint32_t buffer) const {
   const auto& versions = by_buffer_[buffer];
   return std::any_of(versions.begin(), versions.end(),
-                     [&](std::uint32_t v) { return phase_.profile.versions[v].producer == outside; });
+                     [&](std::uint32_t v) { return phase_.versions[v].producer == outside; });
 }
 
 bool Content::overwritten(std::uint32_t version) const {
-  const ProfileVersion& mine = phase_.profile.versions[version];
+  const ProfileVersion& mine = phase_.versions[version];
   const auto& versions = by_buffer_[mine.buffer];
   return std::any_of(versions.begin(), versions.end(), [&](std::uint32_t other) {
-    return phase_.profile.versions[other].producer > mine.producer && overlap(version, other);
+    return phase_.versions[other].producer > mine.producer && overlap(version, other);
   });
 }
 
 Status Content::end() const {
-  const auto last = static_cast<std::int32_t>(phase_.profile.ops.size());
+  const auto last = static_cast<std::int32_t>(phase_.ops.size());
   for (const auto& [buffer, map] : maps_) {
-    if (!map.left || phase_.profile.buffers[buffer].until != outside || !carries_over(buffer)) continue;
+    if (!map.left || phase_.buffers[buffer].until != outside || !carries_over(buffer)) continue;
     for (const std::uint32_t v : by_buffer_[buffer])
       if (!overwritten(v) && (map.away || !intact(map.writes, v, last))) return spoilt(last, map);
   }

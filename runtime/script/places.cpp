@@ -1,0 +1,267 @@
+#include "runtime/script/places.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "core/pages.h"
+
+namespace pooch::runtime {
+namespace {
+
+std::size_t large_slots(const Script& script) {
+  return static_cast<std::size_t>(std::count_if(script.slots().begin(), script.slots().end(),
+                                                [](const ReplaySlot& slot) { return !slot.small; }));
+}
+
+class Collector {
+ public:
+  Collector(const std::vector<PlacedPhase>& phases, const std::vector<ProfileRange>& ranges)
+      : phases_(phases), ranges_(ranges) {}
+
+  std::vector<Place> run(std::uint64_t most_bytes) {
+    std::set<std::uint32_t> lasting;
+    std::uint32_t slot_range = slots_begin();
+    for (std::size_t p = 0; p < phases_.size(); ++p) {
+      const PlacedPhase& phase = phases_[p];
+      for (std::uint32_t b = 0; b < phase.ranges.size(); ++b) {
+        for (const std::uint32_t range : phase.ranges[b]) {
+          hold_buffer(p, b, range);
+          if (phase.script->life(b).lasts) lasting.insert(range);
+        }
+      }
+      for (const ReplaySlot& slot : phase.script->slots()) {
+        if (slot.small) continue;
+        const auto [from, to] = slot.steps;
+        for (std::size_t c = 0; c < ranges_[slot_range].chunks.size(); ++c)
+          hold({slot_range, c}, p, span_of(p, from, to, false));
+        ++slot_range;
+      }
+    }
+    // What outlives one phase's iterations lives through the others' too.
+    for (const std::uint32_t range : lasting)
+      for (std::size_t c = 0; c < ranges_[range].chunks.size(); ++c)
+        for (std::size_t p = 0; p < phases_.size(); ++p)
+          if (const auto place = places_.find({range, c}); place == places_.end() || place->second.in[p].empty())
+            hold({range, c}, p, span_of(p, 0, phases_[p].script->steps() - 1, true));
+    for (auto& [key, place] : places_) join_stays(place);
+    return join_neighbours(most_bytes);
+  }
+
+ private:
+  using Key = std::pair<std::uint32_t, std::size_t>;  // range, chunk
+
+  std::uint32_t slots_begin() const {
+    std::size_t slots = 0;
+    for (const PlacedPhase& phase : phases_) slots += large_slots(*phase.script);
+    return static_cast<std::uint32_t>(ranges_.size() - slots);
+  }
+  void hold(Key key, std::size_t phase, LayoutSpan span) {
+    Place& place = places_[key];
+    if (place.in.empty()) {
+      place.range = key.first;
+      place.first = key.second;
+      place.bytes = ranges_[key.first].chunks[key.second];
+      place.in.resize(phases_.size());
+    }
+    place.in[phase].push_back({span});
+  }
+  LayoutSpan span_of(std::size_t phase, std::int32_t from, std::int32_t to, bool crosses) const {
+    const Script& script = *phases_[phase].script;
+    return {from, to, script.step_start_us(from), script.step_end_us(to), crosses};
+  }
+  void hold_buffer(std::size_t phase, std::uint32_t buffer, std::uint32_t range) {
+    const PlacedPhase& mine = phases_[phase];
+    const Script& script = *mine.script;
+    const ScriptLife& life = script.life(buffer);
+    if (life.from > life.to) return;
+    const std::int32_t last = script.steps() - 1;
+    const bool in_turn = mine.ranges[buffer].size() > 1 && life.from == 0;
+    const auto stay = [&](std::int32_t from, std::int32_t to) {
+      return span_of(phase, from, to, (life.lasts || in_turn) && (from == 0 || to == last));
+    };
+    const std::int32_t from = life.from == 0 ? 0 : script.step_of_op(life.from),
+                       to = script.step_of_op(life.to);
+    std::uint64_t end = 0;  // of the chunk
+    for (std::size_t c = 0; c < ranges_[range].chunks.size(); ++c) {
+      const std::uint64_t begin = std::exchange(end, end + ranges_[range].chunks[c]);
+      const bool leaves = life.away > 0 && end <= round_up(life.moved, page);
+      if (leaves) {
+        // Nothing may be there yet.
+        LayoutSpan before = stay(from, script.step_of_op(life.away - 1)),
+                   after = stay(life.step_back(end), to);
+        before.free_us = std::max(before.free_us, script.away_us(buffer, end));
+        after.start_us = life.back_us(begin, end);
+        hold({range, c}, phase, before);
+        hold({range, c}, phase, after);
+      } else {
+        hold({range, c}, phase, stay(from, to));
+      }
+      // The next iteration's content arrives while this one still computes.
+      if (in_turn) hold({range, c}, phase, stay(script.step_before_end(buffer), last));
+    }
+  }
+
+  // Several buffers may have had the chunk's addresses.
+  static void join_stays(Place& place) {
+    for (std::vector<Stay>& in : place.in) {
+      std::sort(in.begin(), in.end(), [](const Stay& a, const Stay& b) { return a.span.from < b.span.from; });
+      std::vector<Stay> joined;
+      for (const Stay& stay : in) {
+        if (joined.empty() || joined.back().span.to < stay.span.from) {
+          joined.push_back(stay);
+          continue;
+        }
+        LayoutSpan& span = joined.back().span;
+        span.to = std::max(span.to, stay.span.to);
+        span.start_us = std::min(span.start_us, stay.span.start_us);
+        span.free_us = std::max(span.free_us, stay.span.free_us);
+        span.crosses |= stay.span.crosses;
+      }
+      in = std::move(joined);
+    }
+  }
+
+  // The same stays, but for their times.
+  static bool go_together(const Place& one, const Place& other) {
+    const auto same = [](const Stay& a, const Stay& b) {
+      return a.span.from == b.span.from && a.span.to == b.span.to && a.span.crosses == b.span.crosses;
+    };
+    return std::equal(one.in.begin(), one.in.end(), other.in.begin(), other.in.end(),
+                      [&](const auto& mine, const auto& others) {
+                        return std::equal(mine.begin(), mine.end(), others.begin(), others.end(), same);
+                      });
+  }
+  static void join(Place& place, const Place& next) {
+    place.bytes += next.bytes;
+    ++place.count;
+    for (std::size_t phase = 0; phase < place.in.size(); ++phase)
+      for (std::size_t s = 0; s < place.in[phase].size(); ++s) {
+        LayoutSpan& mine = place.in[phase][s].span;
+        const LayoutSpan& its = next.in[phase][s].span;
+        mine.start_us = std::min(mine.start_us, its.start_us);
+        mine.free_us = std::max(mine.free_us, its.free_us);
+      }
+  }
+  std::vector<Place> join_neighbours(std::uint64_t most_bytes) {
+    std::vector<Place> all, joined;
+    for (auto& [key, place] : places_) all.push_back(std::move(place));
+    for (auto first = all.begin(); first != all.end();) {
+      std::uint64_t bytes = 0;
+      auto end = first;
+      for (; end != all.end() && end->range == first->range &&
+             end->first == first->first + static_cast<std::size_t>(end - first) && go_together(*first, *end);
+           ++end)
+        bytes += end->bytes;
+      const std::uint64_t parts = (bytes + most_bytes - 1) / most_bytes;
+      std::uint64_t before = 0;
+      for (std::uint64_t part = 1; part <= parts; ++part) {
+        Place& place = joined.emplace_back(std::move(*first));
+        for (++first; first != end && (before + place.bytes) * parts < bytes * part; ++first)
+          join(place, *first);
+        before += place.bytes;
+        if (first == end) break;
+      }
+    }
+    return joined;
+  }
+
+  const std::vector<PlacedPhase>& phases_;
+  const std::vector<ProfileRange>& ranges_;
+  std::map<Key, Place> places_;
+};
+
+// Bytes of the phase's buffers that have no place, and of what is alive now, at most at once. `alive`: of each
+// allocation that is there and has no place.
+std::uint64_t most_beside(const PlacedPhase& phase, std::vector<std::uint64_t> alive) {
+  const std::vector<ProfileBuffer>& buffers = phase.profile->buffers;
+  std::vector<std::int64_t> change(static_cast<std::size_t>(phase.script->positions()) + 1);
+  for (std::uint32_t b = 0; b < buffers.size(); ++b) {
+    const ProfileBuffer& buffer = buffers[b];
+    if (!phase.ranges[b].empty() || !buffer.managed) continue;
+    const std::uint64_t bytes = round_up(buffer.bytes, page);
+    if (buffer.from <= 0) {  // there before the first op
+      // One that an iteration finds and never touches was seen at no address: what is there of its size is
+      // taken for it, else it lies where another one has its place.
+      const ScriptLife& life = phase.script->life(b);
+      const auto found = std::find(alive.begin(), alive.end(), bytes);
+      if (found == alive.end() && life.from > life.to) continue;
+      if (found != alive.end()) alive.erase(found);
+    }
+    change[buffer.from == outside ? 0 : static_cast<std::size_t>(buffer.from)] +=
+        static_cast<std::int64_t>(bytes);
+    if (buffer.until != outside)
+      change[static_cast<std::size_t>(buffer.until)] -= static_cast<std::int64_t>(bytes);
+  }
+  std::int64_t now = 0, most = 0;
+  for (const std::int64_t by : change) most = std::max(most, now += by);
+  return std::accumulate(alive.begin(), alive.end(), static_cast<std::uint64_t>(most));
+}
+
+}  // namespace
+
+const Stay* Place::at(std::size_t phase, std::int32_t step) const {
+  if (phase >= in.size()) return nullptr;
+  const auto stay = std::partition_point(in[phase].begin(), in[phase].end(),
+                                         [&](const Stay& s) { return s.span.to < step; });
+  return stay != in[phase].end() && stay->span.from <= step ? &*stay : nullptr;
+}
+
+void add_slots(const std::vector<PlacedPhase>& phases, std::uint64_t cap, std::vector<ProfileRange>& ranges) {
+  for (const PlacedPhase& phase : phases)
+    for (const ReplaySlot& slot : phase.script->slots())
+      if (!slot.small) ranges.push_back({compose(round_up(slot.bytes, page), largest_handle(cap))});
+}
+
+std::vector<Place> places_of(const std::vector<PlacedPhase>& phases, const std::vector<ProfileRange>& ranges,
+                             std::uint64_t cap) {
+  return Collector(phases, ranges).run(std::max(largest_handle(cap), cap / 32 / page * page));
+}
+
+std::vector<LayoutItem> items_of(const std::vector<Place>& places, const std::vector<PlacedPhase>& phases) {
+  std::vector<LayoutItem> all;
+  for (const Place& place : places) {
+    LayoutItem& item = all.emplace_back();
+    item.bytes = place.bytes;
+    std::int32_t base = 0;
+    double base_us = 0;
+    for (std::size_t p = 0; p < phases.size(); ++p) {
+      for (const Stay& stay : place.in[p]) {
+        LayoutSpan& span = item.held.emplace_back(stay.span);
+        span.from += base, span.to += base;
+        span.start_us += base_us, span.free_us += base_us;
+      }
+      const std::int32_t steps = phases[p].script->steps();
+      base += steps;
+      base_us += phases[p].script->step_start_us(steps);
+    }
+  }
+  return all;
+}
+
+double duration_us(const std::vector<PlacedPhase>& phases) {
+  double us = 0;
+  for (const PlacedPhase& phase : phases) us += phase.script->step_start_us(phase.script->steps());
+  return us;
+}
+
+std::uint64_t bytes_beside(const std::vector<Place>& places, const std::vector<PlacedPhase>& phases,
+                           const std::vector<ProfileRange>& ranges) {
+  std::vector<std::uint64_t> placed(ranges.size()), alive;
+  for (const Place& place : places) placed[place.range] += place.bytes;
+  for (std::size_t r = 0; r < ranges.size(); ++r) {
+    const std::uint64_t bytes =
+        std::accumulate(ranges[r].chunks.begin(), ranges[r].chunks.end(), std::uint64_t{0});
+    if (ranges[r].in_use && bytes > placed[r]) alive.push_back(bytes - placed[r]);
+  }
+  std::uint64_t most = 0, small = 0;
+  for (const PlacedPhase& phase : phases) {
+    most = std::max(most, most_beside(phase, alive));
+    small = std::max(small, phase.script->small_bytes());
+  }
+  return most + round_up(small, page) + page;
+}
+
+}  // namespace pooch::runtime

@@ -1,0 +1,55 @@
+// Which chunk of the planned phases is on the device when: what a layout is made for.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/layout.h"
+#include "core/profile.h"
+#include "core/result.h"
+#include "runtime/script/script.h"
+
+namespace pooch::runtime {
+
+// A planned phase and where its buffers lie. `script` and `profile` must outlive it.
+struct PlacedPhase {
+  const Script* script = nullptr;
+  const PhaseProfile* profile = nullptr;
+  // By buffer: indices of ranges. One, or two in turn; none: it has no place.
+  std::vector<std::vector<std::uint32_t>> ranges;
+};
+
+struct Stay {
+  LayoutSpan span;         // in steps of its phase
+  std::uint32_t spot = 0;  // which of the place's mappings it has
+};
+
+// A chunk with its stays. Neighbours that come and go together are one, which they become when the layout is
+// taken.
+struct Place {
+  std::uint32_t range = 0;
+  std::size_t first = 0, count = 1;  // of the range's chunks
+  std::uint64_t bytes = 0;
+  std::vector<std::vector<Stay>> in;  // by phase, ascending
+  // nullptr: it is not on the device then.
+  const Stay* at(std::size_t phase, std::int32_t step) const;
+};
+
+// The temporary memory of replays has places too: a range for each large slot, behind those of the program,
+// the phases one after the other. Appends them, with the chunks that such memory has under `cap`.
+void add_slots(const std::vector<PlacedPhase>& phases, std::uint64_t cap, std::vector<ProfileRange>& ranges);
+
+// By range and chunk, slots last. `ranges`: with slots. Neighbours become one of at most a 32nd of `cap`:
+// content comes and goes with a chunk.
+std::vector<Place> places_of(const std::vector<PlacedPhase>& phases, const std::vector<ProfileRange>& ranges,
+                             std::uint64_t cap);
+// By place, the phases one after the other.
+std::vector<LayoutItem> items_of(const std::vector<Place>& places, const std::vector<PlacedPhase>& phases);
+// Of one iteration of each phase.
+double duration_us(const std::vector<PlacedPhase>& phases);
+// Bytes beside all places, at most at once: buffers that have none, allocations that are there and have none,
+// small slots, and a page for what is rounded.
+std::uint64_t bytes_beside(const std::vector<Place>& places, const std::vector<PlacedPhase>& phases,
+                           const std::vector<ProfileRange>& ranges);
+
+}  // namespace pooch::runtime
