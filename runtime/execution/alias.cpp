@@ -127,7 +127,10 @@ Status AliasMode::take_frames(const Layout& layout) {
   frames_.reserve(layout.frames.size());
   for (const std::uint64_t bytes : layout.frames) {
     const auto piece = pool_.acquire_whole(bytes);
-    if (!piece) return piece.error();
+    if (!piece) {
+      finder_.note_lack(bytes);
+      return piece.error();
+    }
     frames_.push_back({{*piece}, nullptr});
   }
   return Done{};

@@ -15,6 +15,8 @@ class LayoutFinder {
   // Of items that share `room` bytes. `duration_us`: of one iteration. The same is not looked for twice; the
   // layout lives until the next call. Error: out_of_memory, it does not fit or takes too long.
   Result<const Layout*> find(std::vector<LayoutItem> items, std::uint64_t room, double duration_us);
+  // The latest one could not be taken, for want of so many bytes at most.
+  void note_lack(std::uint64_t bytes) { shortfall_ = bytes; }
   // Of the latest one: bytes that a plan should use less; whether a layout fitted but took too long.
   std::uint64_t shortfall() const { return shortfall_; }
   bool took_too_long() const { return took_too_long_; }
