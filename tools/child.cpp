@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -112,7 +113,8 @@ std::optional<std::string> read_until(int file, std::chrono::steady_clock::time_
 
 }  // namespace
 
-std::optional<std::string> output_of(const std::vector<std::string>& command, std::chrono::seconds limit) {
+std::optional<std::string> output_of(const std::vector<std::string>& command, std::chrono::seconds limit,
+                                     std::optional<std::chrono::seconds> processor) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
   posix_spawn_file_actions_t actions;
@@ -126,6 +128,10 @@ std::optional<std::string> output_of(const std::vector<std::string>& command, st
   const int problem = posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
+  if (problem == 0 && processor) {
+    const rlimit most{static_cast<rlim_t>(processor->count()), static_cast<rlim_t>(processor->count())};
+    (void)prlimit(child, RLIMIT_CPU, &most, nullptr);
+  }
   const auto text =
       problem == 0 ? read_until(ends[0], std::chrono::steady_clock::now() + limit) : std::nullopt;
   if (problem == 0 && !text) kill(child, SIGKILL);

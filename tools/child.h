@@ -24,9 +24,10 @@ struct ChildEnd {
 Result<ChildEnd> run_child(const std::vector<std::string>& command,
                            const std::vector<std::string>& environment);
 
-// What the command prints on stdout, or nothing where it cannot be run, fails, or takes longer than `limit`.
-// Looked for in $PATH.
+// What the command prints on stdout, or nothing where it cannot be run, fails, or takes longer than `limit`
+// or more of a processor than `processor`. Looked for in $PATH.
 std::optional<std::string> output_of(const std::vector<std::string>& command,
-                                     std::chrono::seconds limit = std::chrono::hours(24));
+                                     std::chrono::seconds limit = std::chrono::hours(24),
+                                     std::optional<std::chrono::seconds> processor = std::nullopt);
 
 }  // namespace pooch::tools

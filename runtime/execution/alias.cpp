@@ -70,6 +70,7 @@ Status AliasMode::build(const PlanLayout& layout, Residents residents, Held& hel
   places_ = places_of(residents_.phases, residents_.described, pool_.cap());
   index_places();
   pool_.use_units();
+  wanted_frame_ = 0;
   Status done = save_and_unmap(held);
   if (done) done = merge_chunks();
   if (done) done = take_frames(layout.layout);
@@ -114,10 +115,12 @@ Status AliasMode::save_and_unmap(Held& held) {
 Status AliasMode::take_frames(const Layout& layout) {
   frames_.reserve(layout.frames.size());
   for (const std::uint64_t bytes : layout.frames) {
+    wanted_frame_ = bytes;
     const auto piece = pool_.acquire_whole(bytes);
     if (!piece) return piece.error();
     frames_.push_back({{*piece}, nullptr});
   }
+  wanted_frame_ = 0;
   return Done{};
 }
 

@@ -48,6 +48,8 @@ class AliasMode {
   // out_of_memory, it does not fit, or the host has no room to save live content; device. After an error
   // mappings are private as before.
   Status build(const PlanLayout& layout, Residents residents, Held& held);
+  // Bytes of the frame that the latest build() could not have; 0: it had all.
+  std::uint64_t wanted_frame() const { return wanted_frame_; }
   // Private mappings again. The device must be idle.
   Status dismantle();
 
@@ -96,6 +98,7 @@ class AliasMode {
   Marks busy_;
   std::size_t latest_ = 0;  // phase that was followed last
   std::uint64_t moves_ = 0;
+  std::uint64_t wanted_frame_ = 0;
 };
 
 }  // namespace pooch::runtime

@@ -31,7 +31,8 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
   Adopted& place = book_.scripts[phase];
   if (place.script != nullptr) book_.replaced.push_back(std::move(place.script));
   place = std::move(adopted);
-  book_.unlaid = book_.lacks = false;
+  book_.unlaid = false;
+  book_.lack.reset();
   if (watched_ == phase) give_up_watch();
   clock_.forget(phase);
   return prepare_verification(taken, held);

@@ -89,8 +89,9 @@ class Executor {
   // Updates what is known of a phase that may have a plan; its structure must be the same.
   void refresh(tracker::PhaseIndex phase, const KnownPhase& known);
   // The current plans are for a layout, none of them has one for the places where their phases' buffers are by
-  // now, and so they are carried out by remapping. Once; then false until a plan is adopted.
-  bool take_lack();
+  // now, or it could not be taken, and so they are carried out by remapping: bytes that the next layout must do
+  // without. Once; then nothing until a plan is adopted.
+  std::optional<std::uint64_t> take_lack();
   // Tests whether they have a layout, as far as their phases are known; if not, take_lack() says so before an
   // iteration is spent.
   void try_layout();
@@ -179,7 +180,7 @@ class Executor {
   Status open_slots(AliasMode::Residents& residents, const std::vector<Adopted*>& phases);
   std::pair<const PlanLayout*, std::uint64_t> layout_for(const AliasMode::Residents& residents,
                                                          const std::vector<Adopted*>& phases);
-  void do_without_layout(const std::string& why, bool lacks);
+  void do_without_layout(const std::string& why, std::optional<std::uint64_t> lack);
   Status admit(std::int32_t step, std::span<const tracker::Operand> operands, Held& held);
   Status fetch_aliased(const Iteration::Pending& next, Held& held);
   template <class Ask>
@@ -241,7 +242,7 @@ class Executor {
     std::map<tracker::PhaseIndex, Adopted> scripts;
     std::vector<std::unique_ptr<const Script>> replaced;  // an iteration may still follow one
     bool unlaid = false;                                  // the current plans have no layout
-    bool lacks = false;                                   // ... and take_lack() has not said so yet
+    std::optional<std::uint64_t> lack;                    // ... and take_lack() has not said so yet
     std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused;   // buffers that are not to be dropped
     std::map<tracker::PhaseIndex, std::set<std::int32_t>> disproved;  // ops whose substitutes may be wrong
   };

@@ -76,19 +76,22 @@ Status Executor::build_alias(Held& held) {
         layout->layout.moves);
     return Done{};
   }
-  do_without_layout(built.error().message, /*lacks=*/false);
+  // Somebody has taken some of its memory meanwhile, or the host has none.
+  const bool short_of_it = built.error().code == ErrorCode::out_of_memory && alias_.wanted_frame() > 0;
+  do_without_layout(built.error().message,
+                    short_of_it ? std::optional(alias_.wanted_frame()) : std::nullopt);
   if (const auto closed = close_slots(); !closed) return closed;
   return parts_.residency.doubt() ? built : Status(Done{});
 }
 
-void Executor::do_without_layout(const std::string& why, bool lacks) {
+void Executor::do_without_layout(const std::string& why, std::optional<std::uint64_t> lack) {
   log::info("no alias mode: {}", why);
   book_.unlaid = true;
-  book_.lacks = lacks;
+  book_.lack = lack;
 }
 
-bool Executor::take_lack() {
-  return std::exchange(book_.lacks, false);
+std::optional<std::uint64_t> Executor::take_lack() {
+  return std::exchange(book_.lack, std::nullopt);
 }
 
 // By id.
@@ -123,7 +126,7 @@ std::pair<const PlanLayout*, std::uint64_t> Executor::layout_for(const AliasMode
     if (fits) return {&*layout, *fits};
     why = fits.error().message;
   }
-  do_without_layout(why, /*lacks=*/true);
+  do_without_layout(why, 0);
   return {nullptr, 0};
 }
 

@@ -139,7 +139,9 @@ void Planning::await_plan(const State& state, const std::string& id) {
 void Planning::try_layout(State& state, const KnownPhase& known) {
   if (!state.settled || state.outdated || !known.settled) return;
   if (!std::exchange(state.tried, true)) executor_.try_layout();
-  if (!executor_.take_lack()) return;
+  const auto lack = executor_.take_lack();
+  if (!lack) return;
+  state.lacking += *lack;
   state.remaps = state.layouts++ == most_layouts;
   state.outdated = state.fresh = true;
 }
@@ -276,7 +278,7 @@ PlanSource::Wish Planning::wish(tracker::PhaseIndex phase, const State& state, c
   if (wish.backing == Backing::alias) {
     // A layout holds whole chunks and pages, which plans do not count.
     wish.reserve += pool_.cap() / 1024 / page * page;
-    wish.room = pool_.least_limit();
+    wish.room = pool_.least_limit() - std::min(pool_.least_limit(), state.lacking);
     wish.beside = executor_.plans_beside(phase);
   }
   constexpr std::size_t most_beside = 12;  // plans that a planner is given

@@ -177,6 +177,7 @@ class Collector {
 // allocation that is there and has no place.
 std::uint64_t most_beside(const PlacedPhase& phase, std::vector<std::uint64_t> alive) {
   const std::vector<ProfileBuffer>& buffers = phase.profile->buffers;
+  const std::uint64_t all = std::accumulate(alive.begin(), alive.end(), std::uint64_t{0});
   std::vector<std::int64_t> change(static_cast<std::size_t>(phase.script->positions()) + 1);
   for (std::uint32_t b = 0; b < buffers.size(); ++b) {
     const ProfileBuffer& buffer = buffers[b];
@@ -197,7 +198,8 @@ std::uint64_t most_beside(const PlacedPhase& phase, std::vector<std::uint64_t> a
   }
   std::int64_t now = 0, most = 0;
   for (const std::int64_t by : change) most = std::max(most, now += by);
-  return std::accumulate(alive.begin(), alive.end(), static_cast<std::uint64_t>(most));
+  // What the iteration frees first of all is there while the layout's memory is taken.
+  return std::max(all, std::accumulate(alive.begin(), alive.end(), static_cast<std::uint64_t>(most)));
 }
 
 }  // namespace

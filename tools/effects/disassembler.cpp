@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 namespace {
 
 // Ten times as long as it takes.
-constexpr std::size_t least_seconds = 10, bytes_a_second = 100'000;
+constexpr std::size_t least_seconds = 10, bytes_a_second = 100'000;  // of a processor
+constexpr int patience = 60;                                         // how many times as long it may take for that
 
 bool is_program(const fs::path& path) {
   std::error_code error;
@@ -73,9 +74,10 @@ Result<std::vector<Code>> disassemble(const fs::path& program, std::string_view 
   std::string numbers;
   for (const std::uint32_t symbol : symbols)
     numbers += fmt::format("{}{}", numbers.empty() ? "" : ",", symbol);
-  // What is damaged may keep it busy for ever.
-  const std::chrono::seconds limit(least_seconds + cubin.size() / bytes_a_second);
-  const auto text = tools::output_of({program.string(), "-c", "-fun", numbers, file}, limit);
+  // What is damaged may keep it busy for ever; where others keep the machine busy, it takes its time.
+  const std::chrono::seconds processor(least_seconds + cubin.size() / bytes_a_second);
+  const auto text =
+      tools::output_of({program.string(), "-c", "-fun", numbers, file}, patience * processor, processor);
   if (!text) return Error{ErrorCode::internal, fmt::format("{} does not disassemble it", program.string())};
   return read_disassembly(*text);
 }

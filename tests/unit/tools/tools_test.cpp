@@ -185,6 +185,10 @@ TEST(Child, WhatTakesTooLongPrintsNothing) {
   EXPECT_EQ(output_of({"echo", "all"}), "all\n");
   EXPECT_FALSE(output_of({"sh", "-c", "echo some; exec sleep 60"}, std::chrono::seconds(1)));
   EXPECT_FALSE(output_of({"false"}));
+  // Of a processor: what waits for one is not ended.
+  const std::chrono::seconds one(1), minute(60);
+  EXPECT_EQ(output_of({"sh", "-c", "sleep 2; echo all"}, minute, one), "all\n");
+  EXPECT_FALSE(output_of({"sh", "-c", "while :; do :; done"}, minute, one));
   EXPECT_FALSE(output_of({"no-such-program-at-all"}));
 }
 
