@@ -16,8 +16,8 @@ class LayoutCheck {
   explicit LayoutCheck(const PlanLayout& layout) : all_(layout) {}
 
   std::string run() {
-    for (const auto stage : {&LayoutCheck::phases, &LayoutCheck::frames, &LayoutCheck::items,
-                             &LayoutCheck::tenants}) {
+    for (const auto stage :
+         {&LayoutCheck::phases, &LayoutCheck::frames, &LayoutCheck::items, &LayoutCheck::tenants}) {
       (this->*stage)();
       if (!wrong_.empty()) break;
     }
@@ -65,8 +65,8 @@ class LayoutCheck {
       bytes += all_.layout.frames[frame];
     }
     if (bytes != item.bytes)
-      return fail(fmt::format("has {} bytes: the item's {}", bytes, item.bytes), "items/{}/stays/{}/frames", i,
-                  s);
+      return fail(fmt::format("has {} bytes: the item's {}", bytes, item.bytes), "items/{}/stays/{}/frames",
+                  i, s);
     border(i, s);
   }
   // What crosses the border of an iteration stays where it is.
@@ -88,8 +88,9 @@ class LayoutCheck {
       const auto& [frame, from, to, item] = all[t];
       const auto& [before, since, until, other] = all[t - 1];
       if (frame == before && from <= until)
-        return fail(fmt::format("is item {}'s and item {}'s at step {}: one tenant at a time", other, item, from),
-                    "frames/{}", frame);
+        return fail(
+            fmt::format("is item {}'s and item {}'s at step {}: one tenant at a time", other, item, from),
+            "frames/{}", frame);
     }
   }
 

@@ -23,8 +23,8 @@ struct LayoutItem {
   friend bool operator==(const LayoutItem&, const LayoutItem&) = default;
 };
 
-// The same stays, whatever times are expected of them. When what the next iteration finds begins to arrive, at
-// the end of this one, is such a time.
+// The same stays, whatever times are expected of them. When what the next iteration finds begins to arrive,
+// at the end of this one, is such a time.
 bool same_stays(const std::vector<LayoutItem>& some, const std::vector<LayoutItem>& others);
 
 struct Layout {

@@ -17,9 +17,8 @@ class PlanCheck {
 
   std::string run() {
     // In this order: each relies on the ones in front of it.
-    for (const auto stage :
-         {&PlanCheck::maps, &PlanCheck::algorithms, &PlanCheck::actions, &PlanCheck::moves,
-          &PlanCheck::layout}) {
+    for (const auto stage : {&PlanCheck::maps, &PlanCheck::algorithms, &PlanCheck::actions, &PlanCheck::moves,
+                             &PlanCheck::layout}) {
       (this->*stage)();
       if (!wrong_.empty()) break;
     }

@@ -29,7 +29,8 @@ struct ProfileBuffer {
   bool managed = false;          // pooch moves it
   std::int32_t from = outside;   // allocated before this position; outside: it was there already
   std::int32_t until = outside;  // freed before this position; outside: it outlives the iteration
-  // Where it lies: indices into Profile::ranges. One, or two in turn, as double buffers have; none: not known.
+  // Where it lies: indices into Profile::ranges. One, or two in turn, as double buffers have; none: not
+  // known.
   std::vector<std::uint32_t> ranges;
 };
 

@@ -82,14 +82,17 @@ std::string layout_text(const Plan& plan) {
   std::size_t stays = 0, wandering = 0;
   for (const auto& spans : layout.frames_of) {
     stays += spans.size();
-    wandering += std::any_of(spans.begin(), spans.end(), [&](const auto& frames) { return frames != spans[0]; });
+    wandering +=
+        std::any_of(spans.begin(), spans.end(), [&](const auto& frames) { return frames != spans[0]; });
   }
   return fmt::format(
-      "layout: {} in {} frames, {} more than is there at once; {} chunks with {} stays, {} of them not always in "
-      "one place\n{} frames are mapped anew in an iteration; the device is expected to wait {:.1f} ms for that\n",
+      "layout: {} in {} frames, {} more than is there at once; {} chunks with {} stays, {} of them not "
+      "always in "
+      "one place\n{} frames are mapped anew in an iteration; the device is expected to wait {:.1f} ms for "
+      "that\n",
       format_bytes(layout.bytes()), layout.frames.size(),
-      format_bytes(layout.bytes() - std::min(layout.bytes(), plan.layout->at_once)), plan.layout->items.size(),
-      stays, wandering, layout.moves, layout.wait_us / 1e3);
+      format_bytes(layout.bytes() - std::min(layout.bytes(), plan.layout->at_once)),
+      plan.layout->items.size(), stays, wandering, layout.moves, layout.wait_us / 1e3);
 }
 
 }  // namespace

@@ -36,8 +36,7 @@ Status AliasMode::merge_chunks() {
     if (i == 0 || place.range != places_[i - 1].range) gone = 0;
     place.first -= gone;
     if (place.count > 1)
-      if (const auto merged =
-              residency_.merge(*residents_.ranges[place.range], place.first, place.count);
+      if (const auto merged = residency_.merge(*residents_.ranges[place.range], place.first, place.count);
           !merged)
         return merged;
     gone += place.count - 1;
@@ -60,7 +59,8 @@ Result<std::uint64_t> AliasMode::fits(const PlanLayout& layout, const Residents&
   const std::uint64_t others = bytes_beside(places, phases, residents.described);
   const std::uint64_t room = pool_.least_limit() - std::min(pool_.least_limit(), others);
   if (layout.layout.bytes() > room)
-    return refused(fmt::format("the layout needs {} more memory", format_bytes(layout.layout.bytes() - room)));
+    return refused(
+        fmt::format("the layout needs {} more memory", format_bytes(layout.layout.bytes() - room)));
   return room;
 }
 

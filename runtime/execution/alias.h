@@ -41,8 +41,8 @@ class AliasMode {
     std::vector<Range*> ranges;
     std::vector<ProfileRange> described;  // the same ones
   };
-  // Whether the layout is for these, and fits: bytes that it may have. Not while built(). Error: out_of_memory,
-  // and why it does not.
+  // Whether the layout is for these, and fits: bytes that it may have. Not while built(). Error:
+  // out_of_memory, and why it does not.
   Result<std::uint64_t> fits(const PlanLayout& layout, const Residents& residents) const;
   // A layout that fits is taken. The device must be idle. May release `held`, for copies to end. Error:
   // out_of_memory, it does not fit, or the host has no room to save live content; device. After an error

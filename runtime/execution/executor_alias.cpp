@@ -69,17 +69,16 @@ Status Executor::build_alias(Held& held) {
     ++tally_.counts.aliased;
     for (const auto& [phase, adopted] : book_.scripts) clock_.forget(phase);
     log::info(
-        "alias mode: layout: {} ({} at once) of {}, {} chunks in {} frames, expected waits {:.1f} ms, {} mapped in "
+        "alias mode: layout: {} ({} at once) of {}, {} chunks in {} frames, expected waits {:.1f} ms, {} "
+        "mapped in "
         "an iteration",
-        format_bytes(layout->layout.bytes()), format_bytes(layout->at_once),
-        format_bytes(room), alias_.chunks(), alias_.frames(), layout->layout.wait_us / 1e3,
-        layout->layout.moves);
+        format_bytes(layout->layout.bytes()), format_bytes(layout->at_once), format_bytes(room),
+        alias_.chunks(), alias_.frames(), layout->layout.wait_us / 1e3, layout->layout.moves);
     return Done{};
   }
   // Somebody has taken some of its memory meanwhile, or the host has none.
   const bool short_of_it = built.error().code == ErrorCode::out_of_memory && alias_.wanted_frame() > 0;
-  do_without_layout(built.error().message,
-                    short_of_it ? std::optional(alias_.wanted_frame()) : std::nullopt);
+  do_without_layout(built.error().message, short_of_it ? std::optional(alias_.wanted_frame()) : std::nullopt);
   if (const auto closed = close_slots(); !closed) return closed;
   return parts_.residency.doubt() ? built : Status(Done{});
 }
@@ -99,9 +98,8 @@ std::vector<Executor::Adopted*> Executor::to_lay_out() {
   std::vector<Adopted*> all;
   for (auto& [phase, adopted] : book_.scripts)
     if (adopted.alias && !parts_.tracker.iterations().phase(phase).given_up) all.push_back(&adopted);
-  std::sort(all.begin(), all.end(), [](const Adopted* a, const Adopted* b) {
-    return a->known.profile.id < b->known.profile.id;
-  });
+  std::sort(all.begin(), all.end(),
+            [](const Adopted* a, const Adopted* b) { return a->known.profile.id < b->known.profile.id; });
   return all;
 }
 

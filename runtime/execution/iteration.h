@@ -20,9 +20,9 @@
 
 #include "core/call.h"
 #include "core/replay.h"
-#include "runtime/script/script.h"
 #include "runtime/execution/verification.h"
 #include "runtime/memory/residency.h"
+#include "runtime/script/script.h"
 #include "tracker/tracker.h"
 
 namespace pooch::runtime {

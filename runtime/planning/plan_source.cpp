@@ -161,9 +161,19 @@ Result<PlanSource::Work> PlanSource::start_planner(const Entry& entry, const Pro
   };
   Status written = file_for("profile", to_json(profile));
   if (written) written = file_for("plan", "");
-  std::vector<std::string> command{planner_,         "plan",    profile_name, "--phase",  identity.phase,
-                                   "--policy",       identity.policy,         "--memory", std::to_string(identity.cap),
-                                   "--backing",      std::string(name(identity.backing)), "-o", plan_name};
+  std::vector<std::string> command{planner_,
+                                   "plan",
+                                   profile_name,
+                                   "--phase",
+                                   identity.phase,
+                                   "--policy",
+                                   identity.policy,
+                                   "--memory",
+                                   std::to_string(identity.cap),
+                                   "--backing",
+                                   std::string(name(identity.backing)),
+                                   "-o",
+                                   plan_name};
   if (wish.room > 0) command.insert(command.end(), {"--room", std::to_string(wish.room)});
   for (const Plan* other : wish.beside) {
     command.insert(command.end(), {"--beside", fmt::format("/dev/fd/{}", 3 + files.size())});

@@ -59,10 +59,10 @@ class PlanSource {
     // alias: bytes for its layout; plans of other phases that share it.
     std::uint64_t room = 0;
     std::vector<const Plan*> beside = {};
-    bool lay_out = false;       // POOCH_PLAN's plan is to have a layout
-    bool fresh = false;         // plans in the cache are outdated
-    bool provisional = false;   // the plan is not stored in the cache
-    bool optional = false;      // there is another plan: failure is only logged, at info
+    bool lay_out = false;      // POOCH_PLAN's plan is to have a layout
+    bool fresh = false;        // plans in the cache are outdated
+    bool provisional = false;  // the plan is not stored in the cache
+    bool optional = false;     // there is another plan: failure is only logged, at info
   };
   // A phase is known: looks for its plan. `profile` is called only if a planner must work; then the answer is
   // true. Never waits; further requests for the same phase do nothing.

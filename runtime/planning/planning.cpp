@@ -270,7 +270,8 @@ bool Planning::keeps_short_plan(State& state, std::optional<double> instead_ms) 
   return true;
 }
 
-PlanSource::Wish Planning::wish(tracker::PhaseIndex phase, const State& state, const KnownPhase& known) const {
+PlanSource::Wish Planning::wish(tracker::PhaseIndex phase, const State& state,
+                                const KnownPhase& known) const {
   PlanSource::Wish wish;
   wish.structure = state.basis.structure;
   wish.backing = backing(state);

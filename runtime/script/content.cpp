@@ -11,8 +11,7 @@ constexpr std::int32_t forever = std::numeric_limits<std::int32_t>::max();
 }  // namespace
 
 Content::Content(const PhaseProfile& phase) : phase_(phase), by_buffer_(phase.buffers.size()) {
-  for (std::uint32_t v = 0; v < phase.versions.size(); ++v)
-    by_buffer_[phase.versions[v].buffer].push_back(v);
+  for (std::uint32_t v = 0; v < phase.versions.size(); ++v) by_buffer_[phase.versions[v].buffer].push_back(v);
   find_validity();
 }
 

@@ -44,7 +44,8 @@ class Collector {
     for (const std::uint32_t range : lasting)
       for (std::size_t c = 0; c < ranges_[range].chunks.size(); ++c)
         for (std::size_t p = 0; p < phases_.size(); ++p)
-          if (const auto place = places_.find({range, c}); place == places_.end() || place->second.in[p].empty())
+          if (const auto place = places_.find({range, c});
+              place == places_.end() || place->second.in[p].empty())
             hold({range, c}, p, span_of(p, 0, phases_[p].script->steps() - 1, true));
     for (auto& [key, place] : places_) join_stays(place);
     return join_neighbours(most_bytes);
@@ -173,8 +174,8 @@ class Collector {
   std::map<Key, Place> places_;
 };
 
-// Bytes of the phase's buffers that have no place, and of what is alive now, at most at once. `alive`: of each
-// allocation that is there and has no place.
+// Bytes of the phase's buffers that have no place, and of what is alive now, at most at once. `alive`: of
+// each allocation that is there and has no place.
 std::uint64_t most_beside(const PlacedPhase& phase, std::vector<std::uint64_t> alive) {
   const std::vector<ProfileBuffer>& buffers = phase.profile->buffers;
   const std::uint64_t all = std::accumulate(alive.begin(), alive.end(), std::uint64_t{0});

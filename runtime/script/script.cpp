@@ -20,10 +20,7 @@ constexpr std::uint32_t none = ScriptLives::no_map;
 class ScriptCompiler {
  public:
   ScriptCompiler(const Plan& plan, const PhaseProfile& phase, double out_us_per_byte)
-      : plan_(plan),
-        phase_(phase),
-        content_(phase),
-        out_us_per_byte_(out_us_per_byte) {
+      : plan_(plan), phase_(phase), content_(phase), out_us_per_byte_(out_us_per_byte) {
     script_.plan_ = plan;
     script_.us_per_byte_ = out_us_per_byte;
     for (const ProfileOp& op : phase_.ops) one_stream_ &= op.stream == phase_.ops.front().stream;

@@ -22,10 +22,7 @@ class ScriptLives {
   // no_map. `out_us_per_byte`: of copies to the host whose times the plan does not tell.
   ScriptLives(Script& script, const PhaseProfile& phase, const std::vector<std::uint32_t>& map_of_buffer,
               double out_us_per_byte)
-      : script_(script),
-        phase_(phase),
-        map_of_buffer_(map_of_buffer),
-        out_us_per_byte_(out_us_per_byte) {}
+      : script_(script), phase_(phase), map_of_buffer_(map_of_buffer), out_us_per_byte_(out_us_per_byte) {}
 
   void find(const SlotUses& uses_of_slot) {
     find_starts(uses_of_slot);

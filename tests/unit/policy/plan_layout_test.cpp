@@ -13,12 +13,11 @@ namespace {
 Plan example() {
   Plan plan;
   plan.phase = "9f31";
-  plan.layout = PlanLayout{{"9f31", "a0"},
-                           {{page, {{0, 3}, {8, 9}}},
-                            {page, {{4, 6}}},
-                            {2 * page, {{0, 1, 0, 0, true}, {7, 9, 0, 0, true}}}},
-                           {{page, page, 2 * page}, {{{0}, {1}}, {{0}}, {{2}, {2}}}, 12.5, 1},
-                           4 * page};
+  plan.layout = PlanLayout{
+      {"9f31", "a0"},
+      {{page, {{0, 3}, {8, 9}}}, {page, {{4, 6}}}, {2 * page, {{0, 1, 0, 0, true}, {7, 9, 0, 0, true}}}},
+      {{page, page, 2 * page}, {{{0}, {1}}, {{0}}, {{2}, {2}}}, 12.5, 1},
+      4 * page};
   return plan;
 }
 
@@ -43,8 +42,7 @@ TEST(PlanLayout, WrittenAndReadAgainIsTheSame) {
 TEST(PlanLayout, AFrameHasOneTenantAtATime) {
   Plan plan = example();
   plan.layout->items[1].held[0].from = 3;
-  EXPECT_EQ(refusal(plan),
-            "plan: /layout/frames/0 is item 0's and item 1's at step 3: one tenant at a time");
+  EXPECT_EQ(refusal(plan), "plan: /layout/frames/0 is item 0's and item 1's at step 3: one tenant at a time");
 }
 
 TEST(PlanLayout, AStayHasAllOfItsMemory) {
@@ -80,8 +78,7 @@ TEST(PlanLayout, NamesThePlansPhaseAndEachOnce) {
   EXPECT_EQ(refusal(plan), "plan: /layout/phases lacks the plan's phase: phases with that one among them");
   plan = example();
   plan.layout->phases = {"9f31", "9f31"};
-  EXPECT_EQ(refusal(plan),
-            "plan: /layout/phases/1 is not behind the one before it: ids in ascending order");
+  EXPECT_EQ(refusal(plan), "plan: /layout/phases/1 is not behind the one before it: ids in ascending order");
   plan.layout->phases = {};
   EXPECT_EQ(refusal(plan), "plan: /layout/phases is empty: at least one phase");
 }

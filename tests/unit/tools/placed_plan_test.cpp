@@ -79,7 +79,7 @@ TEST(PlacedPlan, HasNoLayoutWhereNobodyKnowsWhereBuffersLie) {
 
 TEST(PlacedPlan, LaysOutAPlanAsItIs) {
   const Profile profile = resnet();
-  PlacedRequest request = asked(profile, 2 * GiB, 2 * GiB + 64 * MiB);
+  PlacedRequest request = asked(profile, 2 * GiB, 3 * GiB);
   auto plan = policy::make_plan(profile, request.phase, request.policy, request.plan);
   ASSERT_TRUE(plan);
   request.follow = *plan;
@@ -95,14 +95,14 @@ TEST(PlacedPlan, SharesItsLayoutWithThePlansOfOtherPhases) {
   PhaseProfile other = profile.phases[0];
   other.id = "0" + other.id;
   profile.phases.push_back(other);
-  PlacedRequest request = asked(profile, 2 * GiB, 2 * GiB + 64 * MiB);
+  PlacedRequest request = asked(profile, 2 * GiB, 3 * GiB);
   request.phase = other.id;
   request.beside = {*policy::make_plan(profile, profile.phases[0].id, "hybrid", request.plan)};
   const auto plan = make_placed_plan(profile, request);
   ASSERT_TRUE(plan) << plan.error().message;
   ASSERT_TRUE(plan->layout);
   EXPECT_EQ(plan->layout->phases, (std::vector<std::string>{other.id, profile.phases[0].id}));
-  const auto alone = make_placed_plan(profile, asked(profile, 2 * GiB, 2 * GiB + 64 * MiB));
+  const auto alone = make_placed_plan(profile, asked(profile, 2 * GiB, 3 * GiB));
   ASSERT_TRUE(alone && alone->layout);
   const auto stays = [](const PlanLayout& layout) {
     std::size_t all = 0;
