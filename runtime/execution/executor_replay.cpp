@@ -35,9 +35,9 @@ Result<Range*> Executor::slot_memory(std::uint32_t slot) {
   const Script& script = iteration_->script;
   const ReplaySlot& wanted = script.slots()[slot];
   Range*& range = wanted.small ? small_slots_ : iteration_->slots[slot];
-  if (wanted.small && range != nullptr && range->bytes < script.small_bytes())
-    if (const auto closed = close_slot(*std::exchange(range, nullptr)); !closed)
-      return closed.error();  // outgrown
+  const bool outgrown = wanted.small && range != nullptr && range->bytes < script.small_bytes();
+  if (outgrown)
+    if (const auto closed = close_slot(*std::exchange(range, nullptr)); !closed) return closed.error();
   if (range == nullptr && !wanted.small && !followed()->slots.empty()) range = followed()->slots[slot];
   if (range == nullptr) {
     const auto opened = open_slot(wanted.small ? script.small_bytes() : wanted.bytes);

@@ -3,6 +3,7 @@
 #include <random>
 #include <utility>
 
+#include "core/hash.h"
 #include "core/pages.h"
 #include "runtime/script/layout_ways.h"
 
@@ -19,13 +20,6 @@ struct Group {
   std::uint64_t key = 0;  // of the stays: the sum of their hashes
   Stays stays;
 };
-
-std::uint64_t hash(Stay stay) {  // the finaliser of splitmix64
-  std::uint64_t x = stay + 0x9E37'79B9'7F4A'7C15;
-  x = (x ^ x >> 30) * 0xBF58'476D'1CE4'E5B9;
-  x = (x ^ x >> 27) * 0x94D0'49BB'1331'11EB;
-  return x ^ x >> 31;
-}
 
 // Large neighbourhood search (Shaw, 1998): a few items give up their frames and get others, one after the
 // other. What costs no more than before is kept.
@@ -105,7 +99,7 @@ class Improver {
   }
   void enter(Group& group, Stay stay) const {
     group.stays.insert(at(group, spans_[stay].from), stay);
-    group.key += hash(stay);
+    group.key += mix(0, stay);
   }
   // The group keeps `pages`; another one of the same stays has the rest.
   void split(std::size_t index, std::uint64_t pages) {
@@ -247,7 +241,7 @@ class Improver {
     for (Group& group : groups_) {
       spent_ += group.stays.size();
       for (const Stay each : group.stays)
-        if (goes(each)) group.key -= hash(each);
+        if (goes(each)) group.key -= mix(0, each);
       std::erase_if(group.stays, goes);
     }
     join_alike();

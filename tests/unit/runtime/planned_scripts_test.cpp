@@ -288,14 +288,19 @@ TEST(PlannedScripts, AMapThatIsToLeaveBeforeItIsThereStays) {
   EXPECT_TRUE(script->life(3).returns.empty());
 }
 
-TEST(PlannedScripts, EachPieceOfAMapIsBackWithItsOwnPrefetch) {
-  PhaseProfile profile = two_maps();
-  profile.buffers[1].bytes = profile.versions[1].bytes = 16 * mib;
+// All of it, of 16 MiB by then; without actions.
+Plan swap_second_map(PhaseProfile& profile) {
   PlanMap map;
   map.buffer = 1;
   map.bytes = map.moved = 16 * mib;
   map.of = MapClass::swap;
-  Plan plan = plan_of(profile, {map});
+  profile.buffers[1].bytes = profile.versions[1].bytes = map.bytes;
+  return plan_of(profile, {map});
+}
+
+TEST(PlannedScripts, EachPieceOfAMapIsBackWithItsOwnPrefetch) {
+  PhaseProfile profile = two_maps();
+  Plan plan = swap_second_map(profile);
   plan.before = {{2, {{PlanAction::Kind::prefetch, 0, 6 * mib}}}, {4, {{PlanAction::Kind::prefetch, 0}}}};
   plan.after = {{1, {{PlanAction::Kind::evict, 0}}}};
   const double us_per_byte = 1e-3;
@@ -312,12 +317,7 @@ TEST(PlannedScripts, EachPieceOfAMapIsBackWithItsOwnPrefetch) {
 
 TEST(PlannedScripts, MemoryIsNeededWhenThePlanExpectsIt) {
   PhaseProfile profile = two_maps();
-  profile.buffers[1].bytes = profile.versions[1].bytes = 16 * mib;
-  PlanMap map;
-  map.buffer = 1;
-  map.bytes = map.moved = 16 * mib;
-  map.of = MapClass::swap;
-  Plan plan = plan_of(profile, {map});
+  Plan plan = swap_second_map(profile);
   const auto fetch = [](std::uint64_t up_to, double at_us) {
     return PlanAction{PlanAction::Kind::prefetch, 0, up_to, {}, PlanTime{at_us, 1000}};
   };
