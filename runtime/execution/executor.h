@@ -88,10 +88,10 @@ class Executor {
                Held& held);
   // Updates what is known of a phase that may have a plan; its structure must be the same.
   void refresh(tracker::PhaseIndex phase, const KnownPhase& known);
-  // The current plans are for a layout, none of them has one for the places where their phases' buffers are
+  // The phase's plan is for a layout, no current plan has one for the places where their phases' buffers are
   // by now, or it could not be taken, and so they are carried out by remapping: bytes that the next layout
   // must do without. Once; then nothing until a plan is adopted.
-  std::optional<std::uint64_t> take_lack();
+  std::optional<std::uint64_t> take_lack(tracker::PhaseIndex phase);
   // Tests whether they have a layout, as far as their phases are known; if not, take_lack() says so before an
   // iteration is spent.
   void try_layout();

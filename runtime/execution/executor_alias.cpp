@@ -70,8 +70,7 @@ Status Executor::build_alias(Held& held) {
     for (const auto& [phase, adopted] : book_.scripts) clock_.forget(phase);
     log::info(
         "alias mode: layout: {} ({} at once) of {}, {} chunks in {} frames, expected waits {:.1f} ms, {} "
-        "mapped in "
-        "an iteration",
+        "mapped in an iteration",
         format_bytes(layout->layout.bytes()), format_bytes(layout->at_once), format_bytes(room),
         alias_.chunks(), alias_.frames(), layout->layout.wait_us / 1e3, layout->layout.moves);
     return Done{};
@@ -89,7 +88,10 @@ void Executor::do_without_layout(const std::string& why, std::optional<std::uint
   book_.lack = lack;
 }
 
-std::optional<std::uint64_t> Executor::take_lack() {
+// A phase that remaps has no use for another plan: the layout is missing to others.
+std::optional<std::uint64_t> Executor::take_lack(tracker::PhaseIndex phase) {
+  const auto found = book_.scripts.find(phase);
+  if (found == book_.scripts.end() || !found->second.alias) return std::nullopt;
   return std::exchange(book_.lack, std::nullopt);
 }
 

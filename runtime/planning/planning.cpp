@@ -78,7 +78,7 @@ void Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   const std::string id = known.profile.id;
   State& state = states_[phase];
   if (state.basis.revision != 0 && state.basis.revision != known.revision) reconsider(phase, state, known);
-  try_layout(state, known);
+  try_layout(phase, state, known);
   relieve_shortage(phase, state, known);
   drop_substitutes(phase, state, known);
   if (state.outdated && !source_->pending(id)) renew(state, id);
@@ -136,13 +136,13 @@ void Planning::await_plan(const State& state, const std::string& id) {
 
 // Before an iteration is spent on a plan that cannot be laid out. A plan without a layout is followed by
 // remapping while another one is made.
-void Planning::try_layout(State& state, const KnownPhase& known) {
+void Planning::try_layout(tracker::PhaseIndex phase, State& state, const KnownPhase& known) {
   if (!state.settled || state.outdated || !known.settled) return;
   if (!std::exchange(state.tried, true)) executor_.try_layout();
-  const auto lack = executor_.take_lack();
+  const auto lack = executor_.take_lack(phase);
   if (!lack) return;
   state.lacking += *lack;
-  state.remaps = state.layouts++ == most_layouts;
+  state.remaps = state.layouts++ >= most_layouts;
   state.outdated = state.fresh = true;
 }
 

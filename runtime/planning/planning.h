@@ -94,7 +94,7 @@ class Planning {
   void drop_substitutes(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   void relieve_shortage(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   bool keeps_short_plan(State& state, std::optional<double> instead_ms);
-  void try_layout(State& state, const KnownPhase& known);
+  void try_layout(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
   void await_plan(const State& state, const std::string& id);
   void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
              double out_us_per_byte, Held& held);
