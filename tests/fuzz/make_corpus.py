@@ -52,9 +52,10 @@ def profiles(folder):
 
 
 def plans(folder):
-    """For the profile that plan_fuzz.cpp holds plans against, in little more memory than it needs at least."""
+    """For the profile that plan_fuzz.cpp holds plans against, in little more memory than it needs at least, one of them with
+    a layout."""
     subprocess.run([BUILD / "tests/fuzz/make_profiles", folder], check=True)
-    for policy, memory, backing in (("hybrid", "136MiB", "remap"), ("superneurons", "170MiB", "alias"),
+    for policy, memory, backing in (("hybrid", "136MiB", "remap"), ("superneurons", "200MiB", "alias"),
                                     ("swap-all", "136MiB", "remap")):
         subprocess.run([POOCH, "plan", folder / "ops24-seed1.json", "--policy", policy, "--memory", memory, "--backing",
                         backing, "-o", folder / "plan"], check=True, capture_output=True)
@@ -63,7 +64,8 @@ def plans(folder):
 
 def cache_entries(folder):
     """That of a run, for what the run asked for and for what the target asks for; and the plan in it."""
-    train("digits", 12, "--memory", "120MiB", "--policy", "hybrid", POOCH_CACHE=str(folder), POOCH_WAIT_FOR_PLANS="1")
+    train("digits", 12, "--memory", "300MiB", "--policy", "hybrid", POOCH_CACHE=str(folder), POOCH_WAIT_FOR_PLANS="1",
+          POOCH_BACKING="remap")  # a layout would make them large
     text = min(folder.glob("*.json"), key=lambda path: path.stat().st_size).read_text(encoding="utf-8")
     write("cache", "other.json", text)
     entry = json.loads(text)
