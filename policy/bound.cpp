@@ -15,12 +15,12 @@
 //   return       I[p-1] + rate_in e[p] >= B[p] = sum of B s over maps with returns <= p
 //   replay       E[p] >= C[p] = sum of c r over maps with returns <= p
 //   memory       what is made and not away, less O[p-1] + rate_out e[p] - I[p-1] + D[p], fits beside base[p]
-#include <glpk.h>
-
 #include <algorithm>
 #include <array>
+#include <coin/ClpSimplex.hpp>
+#include <limits>
 #include <map>
-#include <memory>
+#include <utility>
 #include <vector>
 
 #include "policy/decide.h"
@@ -52,46 +52,34 @@ class Program {
     if (problem.segments.empty()) return;
     choose_points();
     choose_bundles();
-    glp_term_out(GLP_OFF);
-    lp_.reset(glp_create_prob());
-    glp_set_obj_dir(lp_.get(), GLP_MIN);
     columns();
     for (std::size_t p = 0; p < points_.size(); ++p) rows_of(p);
-    glp_load_matrix(lp_.get(), static_cast<int>(rows_.size()) - 1, rows_.data(), cols_.data(),
-                    values_.data());
-    glp_std_basis(lp_.get());
+    load();
   }
 
   // After another cap the dual simplex goes on from that one's basis, which stays dual feasible.
   Relaxed solve(std::uint64_t cap) {
     Relaxed relaxed{problem_.compute_us, all(problem_, Class::keep)};
-    if (!lp_ || most_live_ <= static_cast<double>(cap)) return relaxed;
-    for (const auto& [row, room] : memory_rows_)
-      glp_set_row_bnds(lp_.get(), row, GLP_UP, 0, room + static_cast<double>(cap) / unit);
-    glp_smcp parameters;
-    glp_init_smcp(&parameters);
-    parameters.meth = GLP_DUALP;
-    parameters.it_lim = 50'000;  // not time: equal problems have equal bounds
-    if (glp_simplex(lp_.get(), &parameters) != 0 || glp_get_status(lp_.get()) != GLP_OPT) {
-      glp_std_basis(lp_.get());
+    if (most_live_ <= static_cast<double>(cap)) return relaxed;
+    for (const auto& [row, room] : memory_rows_) lp_.setRowUpper(row, room + static_cast<double>(cap) / unit);
+    lp_.setMaximumIterations(50'000);  // not time: equal problems have equal bounds
+    if (lp_.dual() != 0) {
+      lp_.allSlackBasis(true);
       return relaxed;
     }
-    relaxed.bound_us += 1e3 * std::max(0.0, glp_get_obj_val(lp_.get()));
+    relaxed.bound_us += 1e3 * std::max(0.0, lp_.objectiveValue());
     round(relaxed.choice);
     return relaxed;
   }
 
  private:
-  struct Free {
-    void operator()(glp_prob* lp) const { glp_delete_prob(lp); }
-  };
   using Terms = std::vector<std::pair<int, double>>;
+  static constexpr double none = std::numeric_limits<double>::max();  // no limit
 
   // The fractions as a choice: of several maps, as many, spread evenly; of a single one, the larger part.
   void round(Choice& choice) const {
     for (int b = 0; b < maps(); ++b) {
-      const double s = glp_get_col_prim(lp_.get(), swapped(b)),
-                   r = glp_get_col_prim(lp_.get(), recomputed(b));
+      const double s = lp_.primalColumnSolution()[swapped(b)], r = lp_.primalColumnSolution()[recomputed(b)];
       double swaps = 0.5, replays = 0.5;
       for (const std::uint32_t m : bundles_[b].maps) {
         swaps += s, replays += r;
@@ -156,52 +144,62 @@ class Program {
   }
 
   int maps() const { return static_cast<int>(bundles_.size()); }
-  int swapped(int map) const { return 1 + map; }
-  int recomputed(int map) const { return 1 + maps() + map; }
-  int extra(std::size_t p) const { return 1 + 2 * maps() + static_cast<int>(p); }
+  static int swapped(int map) { return map; }
+  int recomputed(int map) const { return maps() + map; }
+  int extra(std::size_t p) const { return 2 * maps() + static_cast<int>(p); }
   int out(std::size_t p) const { return extra(points_.size()) + static_cast<int>(p); }
   int in(std::size_t p) const { return out(points_.size()) + static_cast<int>(p); }
   double size(int map) const { return bundles_[map].size; }
 
+  int add_column(double least, double most) {
+    columns_.lower.push_back(least);
+    columns_.upper.push_back(most);
+    return static_cast<int>(columns_.lower.size()) - 1;
+  }
   void columns() {
-    glp_add_cols(lp_.get(), in(points_.size()) - 1);
-    for (int m = 0; m < maps(); ++m) {
-      glp_set_col_bnds(lp_.get(), swapped(m), GLP_DB, 0, 1);
-      const bool droppable = bundles_[m].droppable;
-      glp_set_col_bnds(lp_.get(), recomputed(m), droppable ? GLP_DB : GLP_FX, 0, droppable ? 1 : 0);
-      if (droppable) at_most({{swapped(m), 1}, {recomputed(m), 1}}, 1);
-    }
-    for (std::size_t p = 0; p < points_.size(); ++p) {
-      for (const int column : {extra(p), out(p), in(p)}) glp_set_col_bnds(lp_.get(), column, GLP_LO, 0, 0);
-    }
-    glp_set_obj_coef(lp_.get(), extra(points_.size() - 1), 1);
+    for (int m = 0; m < maps(); ++m) add_column(0, 1);
+    for (int m = 0; m < maps(); ++m) add_column(0, bundles_[m].droppable ? 1 : 0);
+    for (std::size_t i = 0; i < 3 * points_.size(); ++i) add_column(0, none);  // E, O and I
+    for (int m = 0; m < maps(); ++m)
+      if (bundles_[m].droppable) at_most({{swapped(m), 1}, {recomputed(m), 1}}, 1);
   }
 
-  int add_row(const Terms& terms, int type, double bound) {
-    const int row = glp_add_rows(lp_.get(), 1);
-    glp_set_row_bnds(lp_.get(), row, type, bound, bound);
+  int add_row(const Terms& terms, double least, double most) {
+    const int row = static_cast<int>(limits_.lower.size());
+    limits_.lower.push_back(least);
+    limits_.upper.push_back(most);
     for (const auto& [column, value] : terms) {
       if (value == 0) continue;
-      rows_.push_back(row);
-      cols_.push_back(column);
-      values_.push_back(value);
+      entries_.rows.push_back(row);
+      entries_.columns.push_back(column);
+      entries_.values.push_back(value);
     }
     return row;
   }
-  int at_most(const Terms& terms, double most) { return add_row(terms, GLP_UP, most); }
+  int at_most(const Terms& terms, double most) { return add_row(terms, -none, most); }
 
-  // A sum over maps grows from point to point: `sum` is its column, 0 as long as there is nothing to sum.
+  void load() {
+    const CoinPackedMatrix matrix(true, entries_.rows.data(), entries_.columns.data(), entries_.values.data(),
+                                  static_cast<CoinBigIndex>(entries_.values.size()));
+    std::vector<double> cost(columns_.lower.size());
+    cost[extra(points_.size() - 1)] = 1;
+    lp_.setLogLevel(0);
+    lp_.loadProblem(matrix, columns_.lower.data(), columns_.upper.data(), cost.data(), limits_.lower.data(),
+                    limits_.upper.data());
+  }
+
+  // A sum over maps grows from point to point: `sum` is its column, nowhere as long as there is nothing to
+  // sum.
   void grow(int& sum, Terms more) {
     if (more.empty()) return;
-    const int column = glp_add_cols(lp_.get(), 1);
-    glp_set_col_bnds(lp_.get(), column, GLP_FR, 0, 0);
+    const int column = add_column(-none, none);
     more.emplace_back(column, -1);
     put(more, sum, 1);
-    add_row(more, GLP_FX, 0);
+    add_row(more, 0, 0);
     sum = column;
   }
   static void put(Terms& terms, int sum, double factor) {
-    if (sum != 0) terms.emplace_back(sum, factor);
+    if (sum != nowhere) terms.emplace_back(sum, factor);
   }
 
   // factor * e[p]
@@ -280,10 +278,16 @@ class Program {
   double most_live_ = 0;  // bytes, if nothing left
   std::vector<Point> points_;
   std::vector<Bundle> bundles_;
-  std::unique_ptr<glp_prob, Free> lp_;
-  std::vector<int> rows_{0}, cols_{0};
-  std::vector<double> values_{0};
-  int may_leave_ = 0, must_be_back_ = 0, replayed_ = 0, dropped_ = 0;  // columns of A, B, C, D
+  ClpSimplex lp_;
+  struct {
+    std::vector<double> lower, upper;
+  } columns_, limits_;  // the latter of rows
+  struct {
+    std::vector<int> rows, columns;
+    std::vector<double> values;
+  } entries_;
+  // Columns of A, B, C, D.
+  int may_leave_ = nowhere, must_be_back_ = nowhere, replayed_ = nowhere, dropped_ = nowhere;
   std::vector<std::pair<int, double>> memory_rows_;  // row, room for maps in a device of 0 bytes
 };
 

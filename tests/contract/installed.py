@@ -46,7 +46,7 @@ class Installed:
     @unittest.skipUnless(shutil.which("dpkg-query"), "no Debian")
     def test_brings_the_licences_of_what_it_brings(self):
         names = {path.name for path in self.prefix.glob("lib/pooch/licences/*")}
-        for part in ("libglpk", "libgomp", "libstdc++", "GPL-3", "Apache-2.0"):
+        for part in ("coinor-libclp", "libgomp", "libstdc++", "GPL-3", "Apache-2.0"):
             self.assertTrue(any(name.startswith(part) for name in names), (part, names))
 
     def test_path_names_the_library_for_ld_preload(self):
