@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "policy/decide.h"
@@ -144,16 +146,16 @@ class Hybrid {
   double enough_us() const { return relaxed_.bound_us * at_bound; }
   bool is_enough(const Seed& seed) const { return seed.outcome.feasible() && seed.outcome.us <= enough_us(); }
 
-  void add(Decision decision) {
-    simulator_.rules() = decision.rules;
-    const Outcome outcome = simulator_.run(decision.choice);
-    simulator_.rules() = question_.rules;
-    seeds_.push_back({std::move(decision), outcome});
+  Seed seed_of(Decision decision) const {
+    Simulator simulator(problem_, decision.rules);
+    const Outcome outcome = simulator.run(decision.choice);
+    return {std::move(decision), outcome};
   }
 
   // The first k of an order leave, for the least k that fits.
-  void add_prefix(Choice base, const Order& order, Class to, std::size_t first = 0) {
-    std::size_t low = first, high = order.size();
+  Seed prefix_of(const Choice& base, const Order& order, Class to) const {
+    Simulator simulator(problem_, question_.rules);
+    std::size_t low = 0, high = order.size();
     const auto with = [&](std::size_t k) {
       Choice choice = base;
       for (std::size_t i = 0; i < k; ++i) {
@@ -164,34 +166,39 @@ class Hybrid {
     };
     while (low < high) {
       const std::size_t middle = (low + high) / 2;
-      if (simulator_.run(with(middle)).feasible()) {
+      if (simulator.run(with(middle)).feasible()) {
         high = middle;
       } else {
         low = middle + 1;
       }
     }
-    add({with(high), question_.rules});
+    return seed_of({with(high), question_.rules});
   }
 
-  // Swaps for a share of the time that the link has, the rest by recomputing; and each alone.
-  void add_orders() {
-    const Order free_time = by_free_time(problem_), per_second = by_bytes_per_second(problem_);
-    const Order relief = by_relief_per_cost(problem_, question_.rules.cap);
-    const Choice none = all(problem_, Class::keep);
-    add_prefix(none, free_time, Class::swap);
-    add_prefix(none, per_second, Class::recompute);
-    add_prefix(none, relief, Class::swap);
-    add_prefix(none, relief, Class::recompute);
-    for (const double share : {0.2, 0.4, 0.7}) {
-      Choice choice = none;
-      double booked = 0;
-      for (const std::uint32_t m : free_time) {
-        if (booked >= share * problem_.compute_us / 2) break;
-        booked += problem_.out.us(problem_.maps[m].bytes);
-        choice.of[m] = Class::swap;
-      }
-      add_prefix(choice, per_second, Class::recompute);
+  // Swaps for a share of the time that the link has.
+  Choice swap_share(const Order& free_time, double share) const {
+    Choice choice = all(problem_, Class::keep);
+    double booked = 0;
+    for (const std::uint32_t m : free_time) {
+      if (booked >= share * problem_.compute_us / 2) break;
+      booked += problem_.out.us(problem_.maps[m].bytes);
+      choice.of[m] = Class::swap;
     }
+    return choice;
+  }
+
+  using Work = std::vector<std::function<Seed()>>;
+  // The seeds in the order of the work; `beside` is done at the same time.
+  void add(const Work& work, const std::function<void()>& beside = {}) {
+    std::vector<Seed> made(work.size());
+    parallel_for(work.size() + 1, [&](std::size_t i) {
+      if (i > 0) {
+        made[i - 1] = work[i - 1]();
+      } else if (beside) {
+        beside();
+      }
+    });
+    std::move(made.begin(), made.end(), std::back_inserter(seeds_));
   }
 
   // Left out: what another one covers, and what takes too long on very large phases. lms is
@@ -207,32 +214,37 @@ class Hybrid {
     return others;
   }
 
-  // The linear program's choice, as it is and for tighter memory: rounding and transients take room.
+  // All other policies, swaps for a share of the link's time with the rest by recomputing, and each alone;
+  // then the linear program's choice, as it is and for tighter memory: rounding and transients take room.
   void gather() {
     constexpr std::array<double, 4> memory{1.0, 0.95, 0.88, 0.8};
-    const std::vector<const Policy*> others = other_policies();
     std::array<std::uint64_t, memory.size()> caps;
     std::ranges::transform(memory, caps.begin(), [&](double share) {
       return static_cast<std::uint64_t>(share * static_cast<double>(question_.rules.cap));
     });
+    const Order free_time = by_free_time(problem_), per_second = by_bytes_per_second(problem_),
+                relief = by_relief_per_cost(problem_, question_.rules.cap);
+    Work first;
+    first.emplace_back([this] { return seed_of(keep(question_)); });
+    first.emplace_back([this] { return seed_of(swap_all(question_)); });
+    using Way = std::pair<const Order*, Class>;
+    for (const Way& way : {Way{&free_time, Class::swap}, Way{&per_second, Class::recompute},
+                           Way{&relief, Class::swap}, Way{&relief, Class::recompute}})
+      first.emplace_back(
+          [this, way] { return prefix_of(all(problem_, Class::keep), *way.first, way.second); });
+    for (const double share : {0.2, 0.4, 0.7})
+      first.emplace_back(
+          [&, share] { return prefix_of(swap_share(free_time, share), per_second, Class::recompute); });
+    for (const Policy* policy : other_policies())
+      first.emplace_back([this, policy] { return seed_of(policy->decide(question_)); });
     std::vector<Relaxed> relaxed;
-    std::vector<Decision> theirs(others.size());
-    parallel_for(1 + others.size(), [&](std::size_t i) {
-      if (i == 0) {
-        relaxed = relax(problem_, caps);
-      } else {
-        theirs[i - 1] = others[i - 1]->decide(question_);
-      }
-    });
-    add(keep(question_));
-    add(swap_all(question_));
-    add_orders();
-    const Order free_time = by_free_time(problem_);
+    add(first, [&] { relaxed = relax(problem_, caps); });
+    Work then;
     for (const Relaxed& each : relaxed) {
-      add({each.choice, question_.rules});
-      add_prefix(each.choice, free_time, Class::swap);
+      then.emplace_back([&] { return seed_of({each.choice, question_.rules}); });
+      then.emplace_back([&] { return prefix_of(each.choice, free_time, Class::swap); });
     }
-    for (Decision& decision : theirs) add(std::move(decision));
+    add(then);
     relaxed_ = std::move(relaxed.front());
   }
 
@@ -250,7 +262,9 @@ class Hybrid {
       ShareSearch search(problem_, question_.rules, starts[lane].stretches);
       found[lane] = search.descend(*starts[lane].choice, share_simulations_);
     });
-    for (Choice& choice : found) add({std::move(choice), question_.rules});
+    Work work;
+    for (const Choice& choice : found) work.emplace_back([&] { return seed_of({choice, question_.rules}); });
+    add(work);
   }
 
   // A flag that changes nothing is cleared: readers of the plan would look for its reason.

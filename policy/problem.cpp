@@ -339,7 +339,8 @@ void Reader::find_sources() {
     const bool substituted = problem_.substitutes.contains(p);
     for (const std::uint32_t v : substituted ? phase_.ops[p].substitute->reads : phase_.ops[p].reads) {
       if (!substituted && is_running_statistic(p, v)) continue;
-      problem_.sources[p].push_back({v, problem_.map_of[v], valid_until_[v], problem_.bytes_of[v]});
+      const std::int32_t home = problem_.map_of_buffer[problem_.buffer_of[v]];
+      problem_.sources[p].push_back({v, problem_.map_of[v], home, valid_until_[v], problem_.bytes_of[v]});
     }
     problem_.writes[p] = substituted ? phase_.ops[p].substitute->makes : phase_.ops[p].writes;
   }

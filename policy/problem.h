@@ -49,6 +49,7 @@ struct Segment {
 struct Source {
   std::uint32_t version = 0;
   std::int32_t map = nowhere;    // it is part of that map's content
+  std::int32_t home = nowhere;   // the map in whose buffer it lies, part of its content or not
   std::int32_t valid_until = 0;  // its buffer holds it unchanged before this position
   std::uint64_t bytes = 0;
 };

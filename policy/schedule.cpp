@@ -31,7 +31,7 @@ bool Simulator::need_version(const Choice& choice, const Source& source, std::in
 // Whether the plan leaves it alone, in memory that nothing else was written to. A map that is made again has
 // its content back and nothing else.
 bool Simulator::stays_there(const Choice& choice, const Source& source, std::int32_t position) const {
-  const std::int32_t home = problem_.map_of_buffer[problem_.buffer_of[source.version]];
+  const std::int32_t home = source.home;
   if (home == nowhere || choice.of[home] != Class::recompute) return true;
   if (position <= problem_.segments[problem_.maps[home].leaves].last) return true;
   return source.map != nowhere && (returned_at_[home] != nowhere || map_seen_[home] == chain_);
