@@ -15,9 +15,9 @@
 //   return       I[p-1] + rate_in e[p] >= B[p] = sum of B s over maps with returns <= p
 //   replay       E[p] >= C[p] = sum of c r over maps with returns <= p
 //   memory       what is made and not away, less O[p-1] + rate_out e[p] - I[p-1] + D[p], fits beside base[p]
+#include <ClpSimplex.hpp>
 #include <algorithm>
 #include <array>
-#include <coin/ClpSimplex.hpp>
 #include <limits>
 #include <map>
 #include <utility>
@@ -62,7 +62,6 @@ class Program {
     Relaxed relaxed{problem_.compute_us, all(problem_, Class::keep)};
     if (most_live_ <= static_cast<double>(cap)) return relaxed;
     for (const auto& [row, room] : memory_rows_) lp_.setRowUpper(row, room + static_cast<double>(cap) / unit);
-    lp_.setMaximumIterations(50'000);  // not time: equal problems have equal bounds
     if (lp_.dual() != 0) {
       lp_.allSlackBasis(true);
       return relaxed;
@@ -184,6 +183,7 @@ class Program {
     std::vector<double> cost(columns_.lower.size());
     cost[extra(points_.size() - 1)] = 1;
     lp_.setLogLevel(0);
+    lp_.setMaximumIterations(50'000);  // not time: equal problems have equal bounds
     lp_.loadProblem(matrix, columns_.lower.data(), columns_.upper.data(), cost.data(), limits_.lower.data(),
                     limits_.upper.data());
   }

@@ -172,7 +172,9 @@ class Hybrid {
         low = middle + 1;
       }
     }
-    return seed_of({with(high), question_.rules});
+    Choice choice = with(high);
+    const Outcome outcome = simulator.run(choice);
+    return {{std::move(choice), question_.rules}, outcome};
   }
 
   // Swaps for a share of the time that the link has.

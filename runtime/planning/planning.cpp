@@ -277,7 +277,8 @@ PlanSource::Wish Planning::wish(tracker::PhaseIndex phase, const State& state,
   wish.backing = backing(state);
   wish.reserve = state.lacking + state.basis.unseen;
   if (wish.backing == Backing::alias) {
-    // A layout holds whole chunks and pages, which plans do not count, and maps less anew with room to spare.
+    // A layout holds whole chunks and pages, which plans do not count. With room to spare, more chunks keep
+    // their frames.
     wish.reserve += pool_.cap() / 256 / page * page;
     wish.room = pool_.least_limit() - std::min(pool_.least_limit(), state.lacking);
     wish.beside = executor_.plans_beside(phase);

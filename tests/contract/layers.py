@@ -19,7 +19,7 @@ def rooms(folder, below, foreign, order):
 LAYERS = {
     "core": (["core/"], ["fmt/", "nlohmann/"]),
     "tracker": (["tracker/", "core/"], ["fmt/"]),
-    "policy": (["policy/", "core/"], ["fmt/", "tbb/", "coin/"]),
+    "policy": (["policy/", "core/"], ["fmt/", "tbb/", "ClpSimplex.hpp"]),
     "cupti": (["cupti/", "core/"], ["fmt/", "cupti.h"]),
     **rooms("runtime", ["core/", "tracker/", "cupti/"], ["fmt/", "nvtx3/"], {
         "observe": (),
