@@ -25,7 +25,7 @@ struct Access {
   Shape shape{};  // of the tensor that the operand's descriptor describes
 };
 
-// Which of the algorithms in interpose/trials.h a convolution runs with.
+// Which of the algorithms in interpose/cudnn/trials.h a convolution runs with.
 struct TriedAlgorithm {
   std::uint32_t trials = 0;     // index + 1; 0: the program tried none for its form
   std::uint32_t algorithm = 0;  // index + 1 into those; 0: another one
@@ -46,9 +46,10 @@ struct Call {
   const FunctionRef<std::unique_ptr<Replay>()>* keep = nullptr;
   bool unforeseen = false;  // may touch memory that no operand names
   bool own = false;         // made by pooch, not the program; its caller reports a lack of memory
-  std::uint32_t site = 0;   // the call's place in the program: an id of interpose/callsites.h; 0: not known
-  TriedAlgorithm tried{};   // of a convolution whose algorithms the program has tried
-  Clip clip = Clip::none;   // if not none: all that it does
+  std::uint32_t site =
+      0;  // the call's place in the program: an id of interpose/callsites/callsites.h; 0: not known
+  TriedAlgorithm tried{};  // of a convolution whose algorithms the program has tried
+  Clip clip = Clip::none;  // if not none: all that it does
   // Returns the substitute for its result; ask only during the call. Null: none.
   const FunctionRef<std::optional<Substitute>()>* substitute = nullptr;
 };

@@ -2,7 +2,7 @@
 // Each word is mixed with its index first, so words may be taken in any order. A last partial word is padded
 // with zeros; only digests of equally many bytes are compared.
 //
-// Implemented three times: here, interpose/digest.ptx, softgpu/kernels/memory_digest.cpp.
+// Implemented three times: here, interpose/device/digest.ptx, softgpu/kernels/memory_digest.cpp.
 #pragma once
 
 #include <algorithm>

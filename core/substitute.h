@@ -5,7 +5,7 @@
 // Libraries do not document which formula rounds as they do. All are compared with the library's own bits
 // (runtime/observe/substitute_trials.h), and what one recomputes is compared like every replay.
 //
-// The formulas are listed here and in interpose/batch_norm_vector.h (the source of batch_norm.cu and
+// The formulas are listed here and in interpose/device/batch_norm_vector.h (the source of batch_norm.cu and
 // batch_norm.ptx), softgpu/kernels/batch_norm.cpp and, for tests on a GPU without pooch,
 // tests/gpu/cudnn_batch_norm.cpp.
 #pragma once

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "core/log.h"
-#include "interpose/context.h"
+#include "interpose/hooks/libraries.h"
 #include "interpose/kernels/code_images.h"
-#include "interpose/libraries.h"
-#include "interpose/process.h"
+#include "interpose/process/process.h"
+#include "interpose/sessions/context.h"
 #include "runtime/processes/kernel_reader.h"
 
 namespace pooch::interpose {

@@ -9,15 +9,15 @@
 #pragma once
 
 // First: the other vendor headers must not pull in cuda.h without its internal names.
-#include "interpose/driver_api.h"
+#include "interpose/hooks/driver_api.h"
 
 #include <memory>
 #include <vector>
 
 #include "core/result.h"
 #include "core/summary.h"
-#include "interpose/kernel_facts.h"
-#include "interpose/scope.h"
+#include "interpose/hooks/scope.h"
+#include "interpose/kernels/kernel_facts.h"
 
 namespace pooch::interpose {
 

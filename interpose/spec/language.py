@@ -1,7 +1,7 @@
 """The words in which a row says what an API function means.
 
 A row has no prototype: that comes from the vendor's header. Text in a row is a C++ expression of the function's
-parameters and of the helpers in interpose/extent.h and interpose/vendor_facts.h; an expression that is just a tensor
+parameters and of the helpers in interpose/calls/extent.h and interpose/cudnn/facts.h; an expression that is just a tensor
 or filter descriptor stands for the bytes it describes.
 """
 
@@ -104,7 +104,7 @@ class Row:
     hazard: tuple  # of keys of HAZARDS, beside what the operands tell
     no_replay: str = ""  # why the call has no recipe, although its kind is one of REPLAYED_KINDS
     replay_as: str = ""  # the function that a replay calls: the same in a stream
-    kept: tuple = ()  # of (parameter, expression of a kept argument: interpose/replay_call.h)
+    kept: tuple = ()  # of (parameter, expression of a kept argument: interpose/calls/replay_call.h)
     convolution: tuple = ()  # its descriptors of x, w, the convolution and y, where it runs or tries algorithms
     clip: str = ""  # arguments of clip_of (batch_norm.h): what it may come to
     batch_norm: tuple = ()  # the members of a BatchNormCall (batch_norm.h) that it is

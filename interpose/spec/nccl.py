@@ -1,5 +1,5 @@
 """NCCL. Its kernels take the buffers from lists of work that no launch need show, so collectives have rows; in a group
-they start with its outermost end (interpose/collectives.h). Every function has a second name for profilers, with a p.
+they start with its outermost end (interpose/nccl/collectives.h). Every function has a second name for profilers, with a p.
 
 Its header is in no toolkit: softgpu/include/nccl.h declares what is used here.
 """

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "core/substitute.h"
-#include "interpose/real_device.h"
+#include "interpose/device/real_device.h"
 #include "tests/support/device_battery.h"
 #include "tests/support/driver.h"
 

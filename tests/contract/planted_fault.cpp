@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/real_device.h"
+#include "interpose/device/real_device.h"
 #include "runtime/session/session.h"
 #include "softgpu/image.h"
 #include "tests/support/driver.h"

@@ -1,4 +1,4 @@
-// Holds the rules for kernels by name (interpose/spec/kernels.cpp) against the kernels' own code.
+// Holds the rules for kernels by name (interpose/kernels/rules.cpp) against the kernels' own code.
 //
 // usage: audit NVDISASM FILE ARCHITECTURE KERNELS_PER_RULE SEED [PART]
 // KERNELS_PER_RULE: 0 for all. PART: of the names of kernels, as their source has them; others are left out.
@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/kernel_facts.h"
+#include "interpose/kernels/kernel_facts.h"
 #include "tools/effects/images.h"
 #include "tools/effects/json.h"
 #include "tools/effects/survey.h"

@@ -11,14 +11,14 @@ import sys
 
 def main():
     root, nvcc = pathlib.Path(sys.argv[1]), sys.argv[2]
-    sys.path.insert(0, str(root / "interpose"))
+    sys.path.insert(0, str(root / "interpose/device"))
     import compile_ptx  # pylint: disable=import-outside-toplevel
-    checked_in = (root / "interpose/batch_norm.ptx").read_text(encoding="utf-8")
+    checked_in = (root / "interpose/device/batch_norm.ptx").read_text(encoding="utf-8")
     version = compile_ptx.version_of(nvcc)
     if f" by nvcc {version}:" not in checked_in.splitlines()[0]:
         print(f"not compared: nvcc {version} is not the one of {checked_in.splitlines()[0]}")
         sys.exit(77)
-    made = compile_ptx.compiled(nvcc, root / "interpose/batch_norm.cu")
+    made = compile_ptx.compiled(nvcc, root / "interpose/device/batch_norm.cu")
     different = list(difflib.unified_diff(checked_in.splitlines(), made.splitlines(), "checked in", "made", lineterm="", n=1))
     print("\n".join(different[:40]) or f"batch_norm.ptx: as nvcc {version} makes it")
     sys.exit(bool(different))

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/kernel_facts.h"
+#include "interpose/kernels/kernel_facts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pooch::interpose;

@@ -1,6 +1,6 @@
 // How fast pooch's own kernel makes batch norms again, and compares with them: beside copies within the
 // device, which read and write as many bytes.
-#include "interpose/real_device.h"
+#include "interpose/device/real_device.h"
 #include "tests/gpu/sections.h"
 
 namespace pooch::facts {

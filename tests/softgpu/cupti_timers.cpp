@@ -6,7 +6,7 @@
 #include "cupti/cupti_timer.h"
 #include "cupti/event_timer.h"
 #include "cupti/link_probe.h"
-#include "interpose/real_device.h"
+#include "interpose/device/real_device.h"
 #include "softgpu/activity.h"
 #include "tests/softgpu/cupti.h"
 

@@ -1,7 +1,7 @@
 // What graphs that the software cuDNN has no engine for mean, from the attributes that a program would set.
 #include <gtest/gtest.h>
 
-#include "interpose/backend_graph.h"
+#include "interpose/cudnn/backend_graph.h"
 
 namespace pooch::interpose {
 namespace {

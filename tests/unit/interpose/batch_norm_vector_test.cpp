@@ -1,6 +1,6 @@
 // The kernel batch_norm on the processor, every thread of a grid in turn, against a plain reading of
 // core/substitute.h.
-#include "interpose/batch_norm_vector.h"
+#include "interpose/device/batch_norm_vector.h"
 
 #include <gtest/gtest.h>
 

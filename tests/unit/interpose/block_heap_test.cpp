@@ -1,5 +1,5 @@
 // Blocks cut from slabs, without a device.
-#include "interpose/block_heap.h"
+#include "interpose/driver/block_heap.h"
 
 #include <gtest/gtest.h>
 

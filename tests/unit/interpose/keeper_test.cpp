@@ -1,5 +1,5 @@
 // What the keeper does for a process, seen by its parent: each test is a process of its own.
-#include "interpose/keeper.h"
+#include "interpose/process/keeper.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include <string>
 #include <thread>
 
-#include "interpose/scope.h"
+#include "interpose/hooks/scope.h"
 
 namespace pooch::interpose {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/kernel_facts.h"
+#include "interpose/kernels/kernel_facts.h"
 
 namespace {
 

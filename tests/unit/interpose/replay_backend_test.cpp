@@ -1,5 +1,5 @@
 // Execution plans of cuDNN's backend API, kept and executed again: see replay_test::again.
-#include "interpose/backend_shadow.h"
+#include "interpose/cudnn/backend_shadow.h"
 #include "tests/cudnn_graph.h"
 #include "tests/unit/interpose/replay_support.h"
 

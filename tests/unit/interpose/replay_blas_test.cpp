@@ -2,7 +2,7 @@
 #include <cublasLt.h>
 #include <cuda.h>
 
-#include "interpose/replay_cublas.h"
+#include "interpose/cublas/replay.h"
 #include "tests/unit/interpose/replay_support.h"
 
 namespace replay_test {

@@ -14,9 +14,9 @@
 #include <tuple>
 #include <vector>
 
-#include "interpose/backend_graph.h"
-#include "interpose/replay_cublaslt.h"
-#include "interpose/replay_cudnn.h"
+#include "interpose/cublas/lt_replay.h"
+#include "interpose/cudnn/backend_graph.h"
+#include "interpose/cudnn/replay.h"
 #include "tests/cudnn_graph.h"
 
 // For tests/cudnn_graph.h; all else that it calls are pooch's wrappers.
