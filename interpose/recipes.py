@@ -3,7 +3,7 @@
 from spec.language import SpecError
 
 HANDLES = {"cudnnHandle_t", "cublasHandle_t", "cublasLtHandle_t"}
-CLONED = {  # with a keep_descriptor in replay_cudnn.h or replay_cublaslt.h
+CLONED = {  # with a keep_descriptor in cudnn/replay.h or cublas/lt_replay.h
     "cudnnTensorDescriptor_t",
     "cudnnFilterDescriptor_t",
     "cudnnConvolutionDescriptor_t",

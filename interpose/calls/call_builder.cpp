@@ -7,6 +7,9 @@
 
 #include "core/log.h"
 #include "interpose/hooks/libraries.h"
+#include "interpose/sessions/across.h"
+#include "interpose/sessions/inside.h"
+#include "interpose/sessions/served.h"
 
 namespace pooch::interpose {
 namespace {

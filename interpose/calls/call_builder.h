@@ -14,11 +14,10 @@
 #include "core/call.h"
 #include "core/function_ref.h"
 #include "core/hash.h"
-#include "interpose/sessions/again.h"
-#include "interpose/callsites/callsites.h"
 #include "interpose/calls/capture.h"
 #include "interpose/calls/extent.h"
-#include "interpose/process/process.h"
+#include "interpose/callsites/callsites.h"
+#include "interpose/sessions/again.h"
 #include "runtime/session/session.h"
 
 namespace pooch::interpose {
@@ -30,6 +29,9 @@ template <>
 struct NotMade<CUresult> {
   static constexpr CUresult status = CUDA_ERROR_UNKNOWN;
 };
+
+// What kind of number a blending factor is, as a trait of the call.
+enum class Scalar : std::uint8_t { zero, one, other, unknown };
 
 class CallBuilder {
  public:

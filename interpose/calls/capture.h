@@ -1,29 +1,28 @@
 // Which streams are being captured into a graph, and what graphs keep on the device.
 #pragma once
 
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "core/call.h"
 #include "core/ids.h"
 #include "core/result.h"
+#include "interpose/calls/graph_memory.h"
+#include "interpose/hooks/captures.h"
 #include "interpose/hooks/scope.h"
-
-namespace pooch::runtime {
-class Session;
-}
 
 namespace pooch::interpose {
 
-// How many streams are being captured.
-inline constinit std::atomic<std::size_t> captures{0};
-inline bool any_capture() {
-  return captures.load(std::memory_order_relaxed) != 0;
-}
-// Whether this is one.
+// Whether this stream is being captured.
 bool captured(const Scope& scope, StreamHandle stream);
+// After a call that begins or ends capture in `stream`, whatever became of it.
+void note_capture(const Scope& scope, StreamHandle stream);
+// Ahead of the call that ends the capture which `stream` is part of. The driver's number of it; 0: of none
+// that goes on, or the driver does not say; then what the capture holds is never let go.
+std::uint64_t capture_ending(const Scope& scope, StreamHandle stream);
+// What that capture has touched, once; nullptr: nothing.
+std::shared_ptr<GraphMemory> take_captured(std::uint64_t number);
 // The program destroys the stream.
 void forget_capture(StreamHandle stream);
 

@@ -162,4 +162,9 @@ inline Side destination_of(const CUDA_MEMCPY3D_BATCH_OP& op) {
   return detail::side(op.dst, op.src, op.extent);
 }
 
+// The operand's allocation from its beginning to its end.
+inline Extent unknown_extent() {
+  return Extent::unknown();
+}
+
 }  // namespace pooch::interpose

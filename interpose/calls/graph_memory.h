@@ -40,10 +40,18 @@ class GraphMemory {
 // Stands for every graph: of a node nobody knows which one it is in.
 inline constexpr const void* any_graph = nullptr;
 
-// `graph`, a CUgraph or a CUgraphExec, names `memory` from now on, and so does what is made of it later.
+using GraphMemories = std::vector<std::shared_ptr<GraphMemory>>;
+
+// `graph`, a CUgraph or a CUgraphExec, is known from now on and names `memory`, unless that is nullptr; so
+// does what is made of it later.
 void keep_for_graph(const void* graph, std::shared_ptr<GraphMemory> memory);
-// ... and what `child` names.
-void copied_into_graph(const void* graph, const void* child);
+// `copy` holds, or can run, what `original` does as well; `instead` of what it did before.
+void copied_graph(const void* copy, const void* original, bool instead);
+GraphMemories memories_of(const void* graph);
+// Whether the graph's making was seen.
+bool is_known_graph(const void* graph);
+// Ahead of the driver's own call: afterwards the handle may mean another graph.
+void forget_graph(const void* graph);
 // `body` runs as part of `graph`.
 void note_body(CUgraph body, CUgraph graph);
 // Which graph a node is in; any_graph where that was not seen.

@@ -3,13 +3,13 @@
 //
 //   number, enumerator       its value                       keep_value
 //   pointer to an operand    which access, how far into it   keep_operand
-//   factor in host memory    its bytes                       keep_scalar      (replay_cudnn.h,
-//   replay_cublas.h) descriptor               a descriptor of our own         keep_descriptor
-//   (replay_cudnn.h, …) library handle           a handle of our own, with the   keep_handle (replay_cudnn.h,
-//   …)
+//   factor in host memory    its bytes                       keep_scalar
+//   descriptor               a descriptor of our own         keep_descriptor
+//   library handle           a handle of our own, with the   keep_handle
 //                            settings of the program's
 //   stream                   the one of the run              keep_stream
 //
+// Factors, descriptors and handles are kept by each library's own replay.h.
 // The real functions are called, so no wrapper is entered; which rows have a recipe says spec/.
 #pragma once
 

@@ -1,10 +1,12 @@
+#include "interpose/cublas/facts.h"
+
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <span>
 
 #include "interpose/hooks/libraries.h"
-#include "interpose/cudnn/facts.h"
+#include "interpose/hooks/stream.h"
 
 namespace pooch::interpose {
 namespace {

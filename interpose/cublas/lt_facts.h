@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "interpose/calls/extent.h"
+#include "interpose/cublas/facts.h"
 #include "interpose/hooks/libraries.h"
-#include "interpose/cudnn/facts.h"
 
 namespace pooch::interpose {
 namespace lt {

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "interpose/cublas/facts.h"
 #include "interpose/cublas/lt_facts.h"
 #include "interpose/cublas/replay.h"
 

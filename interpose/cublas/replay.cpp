@@ -1,8 +1,8 @@
 #include "interpose/cublas/replay.h"
 
 #include "core/log.h"
+#include "interpose/cublas/facts.h"
 #include "interpose/hooks/libraries.h"
-#include "interpose/cudnn/facts.h"
 
 namespace pooch::interpose {
 namespace {

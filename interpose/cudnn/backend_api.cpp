@@ -2,10 +2,11 @@
 // that an execution says what it does to which memory, as the legacy calls do.
 #include <algorithm>
 
-#include "interpose/hooks/libraries.h"
-#include "interpose/process/process.h"
-#include "interpose/cudnn/replay_backend.h"
 #include "interpose/cudnn/facts.h"
+#include "interpose/cudnn/replay_backend.h"
+#include "interpose/hooks/libraries.h"
+#include "interpose/sessions/inside.h"
+#include "interpose/sessions/sessions.h"
 
 using namespace pooch;
 using namespace pooch::interpose;

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/call.h"
-#include "interpose/cudnn/backend_shadow.h"
 #include "interpose/calls/extent.h"
+#include "interpose/cudnn/backend_shadow.h"
 
 namespace pooch::interpose {
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "interpose/cudnn/text.h"
-#include "interpose/kernels/kernel_facts.h"
-#include "interpose/hooks/libraries.h"
 #include "interpose/cudnn/facts.h"
+#include "interpose/cudnn/text.h"
+#include "interpose/hooks/libraries.h"
+#include "interpose/kernels/kernel_facts.h"
 
 namespace pooch::interpose {
 namespace {

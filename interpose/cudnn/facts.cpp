@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "core/hash.h"
+#include "interpose/cudnn/facts.h"
 #include "interpose/cudnn/text.h"
 #include "interpose/hooks/libraries.h"
-#include "interpose/cudnn/facts.h"
+#include "interpose/hooks/stream.h"
 
 namespace pooch::interpose {
 namespace {

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <vector>
 
-#include "interpose/cudnn/backend_graph.h"
 #include "interpose/calls/extent.h"
+#include "interpose/cudnn/backend_graph.h"
 #include "interpose/cudnn/replay.h"
 
 namespace pooch::interpose {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "interpose/cudnn/facts.h"
 #include "interpose/cudnn/text.h"
 #include "interpose/hooks/libraries.h"
-#include "interpose/cudnn/facts.h"
 
 namespace pooch::interpose {
 namespace {

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "core/hash.h"
-#include "interpose/cudnn/text.h"
 #include "interpose/cudnn/facts.h"
+#include "interpose/cudnn/text.h"
+#include "interpose/sessions/configuration.h"
 
 using namespace pooch;
 using namespace pooch::interpose;

@@ -1,5 +1,5 @@
-// What one thread of the kernel batch_norm does. interpose/device/batch_norm.cu makes a kernel of it, and tests run
-// it on the processor; so it includes nothing, and each operation that rounds is spelt out.
+// What one thread of the kernel batch_norm does. interpose/device/batch_norm.cu makes a kernel of it, and
+// tests run it on the processor; so it includes nothing, and each operation that rounds is spelt out.
 //
 // x and y are read as one row of elements, 16 bytes of each at a time: rows of 49 or 196 elements neither
 // begin at 16 bytes nor fill a warp. Both are loaded before anything is computed, so that enough loads are

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/device.h"
-#include "interpose/calls/capture.h"
+#include "interpose/hooks/captures.h"
 
 // The driver's functions by exact exported name: a bare name means its oldest ABI, which for these has not
 // changed.

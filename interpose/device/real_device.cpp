@@ -13,11 +13,11 @@
 #include <string_view>
 
 #include "core/log.h"
-#include "interpose/hooks/driver_api.h"
 #include "interpose/device/driver_table.h"
 #include "interpose/device/peers.h"
-#include "interpose/hooks/real_symbol.h"
 #include "interpose/device/touched_memory.h"
+#include "interpose/hooks/driver_api.h"
+#include "interpose/hooks/real_symbol.h"
 
 namespace pooch::interpose {
 namespace {

@@ -3,10 +3,10 @@
 
 #include "core/digest.h"
 #include "interpose/batch_norm_ptx.h"
-#include "interpose/digest_ptx.h"
-#include "interpose/hooks/driver_api.h"
 #include "interpose/device/driver_table.h"
 #include "interpose/device/real_device.h"
+#include "interpose/digest_ptx.h"
+#include "interpose/hooks/driver_api.h"
 
 namespace pooch::interpose {
 

@@ -1,10 +1,10 @@
 // Code, streams and limits: no memory that the program asked for, but the device's all the same. Such a call
 // that the device has no memory for is made again (again.h).
-#include "interpose/sessions/again.h"
 #include "interpose/hooks/driver_api.h"
-#include "interpose/kernels/code_images.h"
 #include "interpose/hooks/libraries.h"
-#include "interpose/process/process.h"
+#include "interpose/kernels/code_images.h"
+#include "interpose/sessions/again.h"
+#include "interpose/sessions/configuration.h"
 
 using namespace pooch::interpose;
 

@@ -1,5 +1,5 @@
 // Launches. Those of a library inside a wrapped call belong to that call. All others are bare. Rules for
-// known kernels (spec/kernels.h) say what their parameters point to and what becomes of it. Of all others
+// known kernels (kernels/rules.h) say what their parameters point to and what becomes of it. Of all others
 // nothing is known but the parameters: every word in them that is the address of an allocation stands for the
 // whole of it, read and written. A stale word in an unused part of a struct only costs a copy.
 //
@@ -16,18 +16,21 @@
 #include <vector>
 
 #include "core/per_thread.h"
-#include "interpose/sessions/again.h"
-#include "interpose/cudnn/batch_norm.h"
 #include "interpose/calls/call_builder.h"
-#include "interpose/hooks/driver_api.h"
+#include "interpose/cudnn/batch_norm.h"
 #include "interpose/driver/operands.h"
-#include "interpose/hooks/errors.h"
-#include "interpose/kernels/kernel_facts.h"
-#include "interpose/kernels/code_images.h"
-#include "interpose/kernels/known_kernels.h"
-#include "interpose/hooks/libraries.h"
-#include "interpose/process/process.h"
 #include "interpose/driver/replay_launch.h"
+#include "interpose/hooks/driver_api.h"
+#include "interpose/hooks/errors.h"
+#include "interpose/hooks/libraries.h"
+#include "interpose/hooks/stream.h"
+#include "interpose/kernels/code_images.h"
+#include "interpose/kernels/kernel_facts.h"
+#include "interpose/kernels/known_kernels.h"
+#include "interpose/sessions/again.h"
+#include "interpose/sessions/inside.h"
+#include "interpose/sessions/served.h"
+#include "interpose/sessions/sessions.h"
 
 using namespace pooch;
 using namespace pooch::interpose;

@@ -5,16 +5,22 @@
 #include <limits>
 
 #include "core/log.h"
-#include "interpose/sessions/again.h"
-#include "interpose/hooks/caller.h"
 #include "interpose/calls/capture.h"
+#include "interpose/driver/pool.h"
+#include "interpose/driver/small_blocks.h"
+#include "interpose/driver/torch_allocator.h"
+#include "interpose/hooks/caller.h"
+#include "interpose/hooks/captures.h"
 #include "interpose/hooks/driver_api.h"
 #include "interpose/hooks/errors.h"
 #include "interpose/hooks/libraries.h"
+#include "interpose/hooks/stream.h"
+#include "interpose/sessions/again.h"
+#include "interpose/sessions/context.h"
+#include "interpose/sessions/inside.h"
 #include "interpose/sessions/pool_accounts.h"
-#include "interpose/process/process.h"
-#include "interpose/driver/small_blocks.h"
-#include "interpose/driver/torch_allocator.h"
+#include "interpose/sessions/served.h"
+#include "interpose/sessions/sessions.h"
 
 using namespace pooch;
 using namespace pooch::interpose;

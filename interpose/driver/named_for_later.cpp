@@ -2,8 +2,8 @@
 // object later need not show it. It stays on the device until it is freed.
 
 // First: the other vendor headers must not pull in cuda.h without its internal names.
-#include "interpose/sessions/again.h"
 #include "interpose/hooks/driver_api.h"
+#include "interpose/sessions/again.h"
 
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -15,7 +15,8 @@
 
 #include "interpose/hooks/errors.h"
 #include "interpose/hooks/libraries.h"
-#include "interpose/process/process.h"
+#include "interpose/sessions/context.h"
+#include "interpose/sessions/served.h"
 
 using namespace pooch;
 using namespace pooch::interpose;

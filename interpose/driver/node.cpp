@@ -1,12 +1,14 @@
 // Nodes of graphs that the program makes or changes itself. Their operands stay on the device as long as a
 // graph names them; what a node touched before it was changed stays with its graph as well.
-#include "interpose/sessions/again.h"
-#include "interpose/hooks/driver_api.h"
-#include "interpose/driver/operands.h"
-#include "interpose/hooks/errors.h"
 #include "interpose/calls/graph_memory.h"
+#include "interpose/driver/operands.h"
+#include "interpose/hooks/driver_api.h"
+#include "interpose/hooks/errors.h"
 #include "interpose/hooks/libraries.h"
-#include "interpose/process/process.h"
+#include "interpose/sessions/again.h"
+#include "interpose/sessions/inside.h"
+#include "interpose/sessions/served.h"
+#include "interpose/sessions/sessions.h"
 
 using namespace pooch;
 using namespace pooch::interpose;
@@ -80,7 +82,7 @@ CUresult add(const Scope& scope, const char* function, CUgraph graph, const CUgr
 // A node of any type may be a graph, or have some.
 CUresult note_graphs_of(CUresult status, CUgraph graph, const CUgraphNodeParams& node) {
   if (status != CUDA_SUCCESS) return status;
-  if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) copied_into_graph(graph, node.graph.graph);
+  if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) copied_graph(graph, node.graph.graph, false);
   if (node.type == CU_GRAPH_NODE_TYPE_CONDITIONAL && node.conditional.phGraph_out != nullptr)
     for (unsigned int i = 0; i < node.conditional.size; ++i)
       note_body(node.conditional.phGraph_out[i], graph);

@@ -2,11 +2,12 @@
 #include <cstdint>
 
 #include "core/log.h"
-#include "interpose/sessions/again.h"
+#include "interpose/driver/outside.h"
 #include "interpose/hooks/driver_api.h"
 #include "interpose/hooks/libraries.h"
-#include "interpose/driver/outside.h"
-#include "interpose/process/process.h"
+#include "interpose/sessions/again.h"
+#include "interpose/sessions/served.h"
+#include "interpose/sessions/sessions.h"
 
 using namespace pooch;
 using namespace pooch::interpose;

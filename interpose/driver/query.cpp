@@ -5,13 +5,16 @@
 #include <cstring>
 
 #include "core/log.h"
-#include "interpose/sessions/again.h"
+#include "interpose/driver/outside.h"
+#include "interpose/driver/small_blocks.h"
 #include "interpose/hooks/driver_api.h"
 #include "interpose/hooks/libraries.h"
-#include "interpose/driver/outside.h"
+#include "interpose/sessions/again.h"
+#include "interpose/sessions/configuration.h"
+#include "interpose/sessions/inside.h"
 #include "interpose/sessions/pool_accounts.h"
-#include "interpose/process/process.h"
-#include "interpose/driver/small_blocks.h"
+#include "interpose/sessions/served.h"
+#include "interpose/sessions/sessions.h"
 
 using namespace pooch;
 using namespace pooch::interpose;

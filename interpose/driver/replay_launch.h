@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "interpose/kernels/kernel_facts.h"
 #include "interpose/calls/replay_call.h"
+#include "interpose/kernels/kernel_facts.h"
 
 namespace pooch::interpose {
 

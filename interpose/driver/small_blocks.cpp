@@ -4,11 +4,12 @@
 #include <mutex>
 #include <vector>
 
-#include "interpose/driver/block_heap.h"
 #include "interpose/calls/capture.h"
-#include "interpose/hooks/libraries.h"
-#include "interpose/process/process.h"
+#include "interpose/driver/block_heap.h"
 #include "interpose/driver/small_blocks.h"
+#include "interpose/hooks/captures.h"
+#include "interpose/hooks/libraries.h"
+#include "interpose/sessions/context.h"
 
 namespace pooch::interpose {
 

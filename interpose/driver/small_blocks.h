@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "interpose/sessions/pool_accounts.h"
 #include "interpose/hooks/scope.h"
+#include "interpose/sessions/pool_accounts.h"
 #include "runtime/session/session.h"
 
 namespace pooch::interpose {

@@ -1,11 +1,15 @@
 // Streams: which ones may wait for the program itself, which ones go away.
-#include "interpose/sessions/again.h"
+#include "interpose/hooks/stream.h"
 #include "interpose/calls/capture.h"
-#include "interpose/hooks/driver_api.h"
 #include "interpose/driver/operands.h"
-#include "interpose/hooks/libraries.h"
-#include "interpose/process/process.h"
 #include "interpose/driver/small_blocks.h"
+#include "interpose/hooks/captures.h"
+#include "interpose/hooks/driver_api.h"
+#include "interpose/hooks/libraries.h"
+#include "interpose/sessions/again.h"
+#include "interpose/sessions/context.h"
+#include "interpose/sessions/served.h"
+#include "interpose/sessions/sessions.h"
 
 using namespace pooch;
 using namespace pooch::interpose;

@@ -3,12 +3,14 @@
 #include <map>
 #include <mutex>
 
-#include "interpose/sessions/again.h"
+#include "interpose/driver/torch_allocator.h"
 #include "interpose/hooks/driver_api.h"
 #include "interpose/hooks/errors.h"
 #include "interpose/hooks/libraries.h"
-#include "interpose/process/process.h"
-#include "interpose/driver/torch_allocator.h"
+#include "interpose/sessions/again.h"
+#include "interpose/sessions/context.h"
+#include "interpose/sessions/served.h"
+#include "interpose/sessions/sessions.h"
 
 using namespace pooch;
 using namespace pooch::interpose;

@@ -1,4 +1,4 @@
-// What one launch of a kernel works on: its parameters' layout, the rule for its name (spec/kernels.h), and
+// What one launch of a kernel works on: its parameters' layout, the rule for its name (kernels/rules.h), and
 // what its machine code says (core/kernel_code.h).
 #pragma once
 

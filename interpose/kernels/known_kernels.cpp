@@ -13,7 +13,7 @@
 #include "core/log.h"
 #include "interpose/hooks/libraries.h"
 #include "interpose/kernels/code_images.h"
-#include "interpose/process/process.h"
+#include "interpose/sessions/configuration.h"
 #include "interpose/sessions/context.h"
 #include "runtime/processes/kernel_reader.h"
 

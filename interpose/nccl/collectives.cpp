@@ -9,10 +9,9 @@
 
 #include "core/log.h"
 #include "core/per_thread.h"
-#include "interpose/sessions/context.h"
 #include "interpose/hooks/libraries.h"
 #include "interpose/nccl/facts.h"
-#include "interpose/process/process.h"
+#include "interpose/sessions/context.h"
 
 namespace pooch::interpose {
 namespace {

@@ -3,7 +3,8 @@
 #include <optional>
 
 #include "interpose/hooks/libraries.h"
-#include "interpose/process/process.h"
+#include "interpose/sessions/served.h"
+#include "interpose/sessions/sessions.h"
 
 namespace pooch::interpose {
 namespace {

@@ -7,11 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "interpose/nccl/collectives.h"
 #include "interpose/hooks/errors.h"
 #include "interpose/hooks/libraries.h"
+#include "interpose/nccl/collectives.h"
 #include "interpose/nccl/facts.h"
-#include "interpose/process/process.h"
+#include "interpose/sessions/context.h"
+#include "interpose/sessions/served.h"
 
 using namespace pooch;
 using namespace pooch::interpose;

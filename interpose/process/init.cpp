@@ -1,7 +1,7 @@
 // cuInit: where pooch learns what it is to do.
 #include "interpose/hooks/driver_api.h"
 #include "interpose/hooks/libraries.h"
-#include "interpose/process/process.h"
+#include "interpose/process/start.h"
 
 using namespace pooch::interpose;
 

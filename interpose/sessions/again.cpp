@@ -1,8 +1,9 @@
 #include "interpose/sessions/again.h"
 
-#include "interpose/calls/capture.h"
+#include "interpose/hooks/captures.h"
 #include "interpose/sessions/context.h"
-#include "interpose/process/process.h"
+#include "interpose/sessions/inside.h"
+#include "interpose/sessions/served.h"
 
 namespace pooch::interpose {
 

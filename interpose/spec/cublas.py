@@ -322,7 +322,7 @@ blas(
 )
 
 # --- a workspace that the program gives is an operand of every later call of the handle
-hook("cublasSetWorkspace_v2 cublasSetStream_v2 cublasDestroy_v2", where="cublas_facts.cpp")
+hook("cublasSetWorkspace_v2 cublasSetStream_v2 cublasDestroy_v2", where="cublas/facts.cpp")
 
 # --- pointer arrays: the matrices' addresses lie in device memory, where nobody looks
 pointers = read_write("anywhere()")
@@ -443,7 +443,7 @@ passthrough(
     cublasXtSetPinningMemMode cublasSetBackdoor cublasSetBackdoorEx""",
     why="setting; the pointer mode is asked for at each call",
 )
-hook("cublasSetFixedPointEmulationMantissaBitCountPointer", where="named_for_later.cpp")
+hook("cublasSetFixedPointEmulationMantissaBitCountPointer", where="driver/named_for_later.cpp")
 
 # --- addresses that functions without operands are given
 spec.addresses("result", "mantissaBitOffset maxMantissaBitCount mantissaBitCount smCountTarget value version")

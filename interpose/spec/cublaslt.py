@@ -76,7 +76,7 @@ spec.row(
     C=overwrite(matrix("Cdesc")),
     hazard="in_place",
 )
-hook("cublasLtEmulationDescSetAttribute", where="named_for_later.cpp")
+hook("cublasLtEmulationDescSetAttribute", where="driver/named_for_later.cpp")
 seen_below(
     each("cublasLt{}Matmul")
     + " "

@@ -514,14 +514,14 @@ row(
 )
 
 # --- graphs: what is set is noted, so that an execution has its operands
-hook(cudnn_host.GRAPH_DESCRIPTORS, where="backend_api.cpp")
-hook("cudnnBackendExecute", where="backend_api.cpp")
+hook(cudnn_host.GRAPH_DESCRIPTORS, where="cudnn/backend_api.cpp")
+hook("cudnnBackendExecute", where="cudnn/backend_api.cpp")
 
 # --- trials in memory that cuDNN allocates for them, which is never managed: their results are noted
 hook(
     """cudnnFindConvolutionForwardAlgorithm cudnnFindConvolutionBackwardDataAlgorithm
     cudnnFindConvolutionBackwardFilterAlgorithm""",
-    where="trials.cpp",
+    where="cudnn/trials.cpp",
 )
 
 # --- not wrapped: seen as launches

@@ -148,33 +148,33 @@ def with_per_thread(names):
 
 
 # --- hand-written
-hook("cuInit", where="driver_init.cpp")
-hook("cuGetProcAddress cuGetProcAddress_v2", where="lookup.cpp")
-hook("cuMemAlloc_v2 cuMemAllocPitch_v2 cuMemFree_v2", where="driver_memory.cpp")
-hook(with_per_thread("cuMemAllocAsync cuMemAllocFromPoolAsync cuMemFreeAsync"), where="driver_memory.cpp")
+hook("cuInit", where="process/init.cpp")
+hook("cuGetProcAddress cuGetProcAddress_v2", where="hooks/lookup.cpp")
+hook("cuMemAlloc_v2 cuMemAllocPitch_v2 cuMemFree_v2", where="driver/memory.cpp")
+hook(with_per_thread("cuMemAllocAsync cuMemAllocFromPoolAsync cuMemFreeAsync"), where="driver/memory.cpp")
 hook(
     """cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolSetAccess
     cuDeviceSetMemPool cuMemSetMemPool""",
-    where="driver_pool.cpp",
+    where="driver/pool.cpp",
 )
-hook("cuMemGetInfo_v2 cuDeviceTotalMem_v2 cuMemGetAddressRange_v2", where="driver_query.cpp")
-hook("cuPointerGetAttribute cuPointerGetAttributes cuPointerSetAttribute", where="driver_query.cpp")
+hook("cuMemGetInfo_v2 cuDeviceTotalMem_v2 cuMemGetAddressRange_v2", where="driver/query.cpp")
+hook("cuPointerGetAttribute cuPointerGetAttributes cuPointerSetAttribute", where="driver/query.cpp")
 hook(
     "cuIpcGetMemHandle cuMemRetainAllocationHandle cuMemGetHandleForAddressRange cuMulticastBindAddr",
-    where="driver_query.cpp",
+    where="driver/query.cpp",
 )
 hook(
     """cuTensorMapEncodeTiled cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide cuTensorMapReplaceAddress
     cuTexObjectCreate cuTexRefSetAddress_v2 cuTexRefSetAddress2D_v2 cuTexRefSetAddress2D_v3""",
-    where="named_for_later.cpp",
+    where="driver/named_for_later.cpp",
 )
-hook("cuStreamDestroy cuStreamDestroy_v2", where="driver_stream.cpp")
+hook("cuStreamDestroy cuStreamDestroy_v2", where="driver/stream.cpp")
 hook(
     with_per_thread(
         """cuLaunchHostFunc cuStreamAddCallback cuStreamWaitValue32 cuStreamWaitValue32_v2 cuStreamWaitValue64
         cuStreamWaitValue64_v2 cuStreamBatchMemOp cuStreamBatchMemOp_v2"""
     ),
-    where="driver_stream.cpp",
+    where="driver/stream.cpp",
 )
 hook(
     with_per_thread(
@@ -183,21 +183,21 @@ hook(
     )
     + """ cuGraphCreate cuGraphClone cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags cuGraphExecUpdate
     cuGraphExecUpdate_v2 cuGraphAddChildGraphNode cuGraphExecChildGraphNodeSetParams cuGraphDestroy cuGraphExecDestroy""",
-    where="driver_graph.cpp",
+    where="driver/graph.cpp",
 )
-hook(with_per_thread("cuLaunchKernel cuLaunchKernelEx cuLaunchCooperativeKernel"), where="driver_launch.cpp")
-hook("cuModuleUnload cuLibraryUnload", where="driver_launch.cpp")
+hook(with_per_thread("cuLaunchKernel cuLaunchKernelEx cuLaunchCooperativeKernel"), where="driver/launch.cpp")
+hook("cuModuleUnload cuLibraryUnload", where="driver/launch.cpp")
 hook(
     """cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuCtxFromGreenCtx cuCtxSetCurrent cuCtxPushCurrent
     cuCtxPushCurrent_v2 cuCtxPopCurrent cuCtxPopCurrent_v2""",
-    where="driver_context.cpp",
+    where="driver/context.cpp",
 )
-hook("cuMemCreate cuMemRelease cuMemMap cuMemUnmap", where="driver_vmm.cpp")
+hook("cuMemCreate cuMemRelease cuMemMap cuMemUnmap", where="driver/vmm.cpp")
 # Passed through and counted: memory that migrates by itself, that has no address, that others share.
 hook(
     """cuMemAllocManaged cuArrayCreate_v2 cuArray3DCreate_v2 cuMipmappedArrayCreate cuIpcOpenMemHandle
     cuIpcOpenMemHandle_v2 cuCtxEnablePeerAccess""",
-    where="driver_outside.cpp: passed through and counted",
+    where="driver/outside.cpp: passed through and counted",
 )
 
 # --- not wrapped: memory
@@ -345,7 +345,7 @@ hook(
     """cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary cuModuleGetFunction cuLibraryLoadData
     cuLibraryLoadFromFile cuLibraryGetKernel cuLibraryGetModule cuKernelGetFunction cuFuncLoad cuFuncSetAttribute
     cuKernelSetAttribute cuStreamCreate cuStreamCreateWithPriority cuCtxSetLimit cuGraphUpload cuGraphUpload_ptsz""",
-    where="driver_code.cpp",
+    where="driver/code.cpp",
 )
 
 # --- other APIs' memory
@@ -371,7 +371,7 @@ hook(
     cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2 cuGraphExecMemcpyNodeSetParams
     cuGraphExecMemsetNodeSetParams cuGraphExecBatchMemOpNodeSetParams cuGraphExecNodeSetParams cuGraphGetNodes
     cuGraphNodeFindInClone""",
-    where="driver_node.cpp",
+    where="driver/node.cpp",
 )
 passthrough(
     """cuGraphAddMemAllocNode cuGraphAddMemFreeNode cuGraphMemAllocNodeGetParams cuGraphMemFreeNodeGetParams

@@ -59,13 +59,13 @@ collective("ncclGather", sendbuff=read(elements("count")), recvbuff=overwrite(at
 collective("ncclScatter", sendbuff=read(at_root(of_all("count"))), recvbuff=overwrite(elements("count")))
 collective("ncclSend", sendbuff=read(elements("count")))
 collective("ncclRecv", recvbuff=overwrite(elements("count")))
-spec.hook(both("ncclGroupStart ncclGroupEnd ncclGroupSimulateEnd"), where="collectives.cpp")
+spec.hook(both("ncclGroupStart ncclGroupEnd ncclGroupSimulateEnd"), where="nccl/collectives.cpp")
 spec.hook(
     both(
         """ncclCommRegister ncclCommDeregister ncclCommWindowRegister ncclCommWindowDeregister ncclCommDestroy
         ncclCommAbort ncclRedOpCreatePreMulSum ncclRedOpDestroy"""
     ),
-    where="nccl_registration.cpp",
+    where="nccl/registration.cpp",
 )
 
 unsupported(

@@ -10,10 +10,14 @@
 #include "core/call.h"
 #include "interpose/calls/call_builder.h"
 #include "interpose/calls/extent.h"
-#include "interpose/hooks/libraries.h"
-#include "interpose/driver/outside.h"
-#include "interpose/process/process.h"
+#include "interpose/cublas/facts.h"
 #include "interpose/cudnn/facts.h"
+#include "interpose/driver/outside.h"
+#include "interpose/hooks/libraries.h"
+#include "interpose/hooks/stream.h"
+#include "interpose/sessions/inside.h"
+#include "interpose/sessions/served.h"
+#include "interpose/sessions/sessions.h"
 
 namespace pooch::interpose {
 

@@ -8,11 +8,14 @@ import sys
 
 CUDA = {"cuda.h", "cudaProfiler.h", "vector_types.h", "cudaTypedefs.h", "cuda_runtime.h", "cuda_runtime_api.h", "cudnn.h", "cublas_v2.h", "cublas_api.h", "cublasLt.h",
         "driver_types.h"}
+SESSION = "runtime/session/session.h"  # all that interpose/ sees of it
 
 
 def rooms(folder, below, foreign, order):
-    """Rules for the sub-folders of one, each of which may include itself, those named for it, and what lies below the folder."""
-    return {f"{folder}/{room}": ([f"{folder}/{each}/" for each in (room, *others)] + below, foreign) for room, others in order.items()}
+    """Rules for the sub-folders of one: each may include itself, what is named for it, and what lies below the folder. Named are
+    rooms of the folder, and headers by their path from the root."""
+    return {f"{folder}/{room}": ([each if each.endswith(".h") else f"{folder}/{each}/" for each in (room, *others)] + below, foreign)
+            for room, others in order.items()}
 
 
 # folder: (own project folders or single headers it may include, third-party headers by prefix). The longest that fits counts.
@@ -31,7 +34,20 @@ LAYERS = {
         "session": ("planning", "execution", "placement", "memory", "observe", "processes"),
     }),
     "runtime/script": (["runtime/script/", "core/"], ["fmt/"]),
-    "interpose": (["interpose/", "core/", "runtime/session/session.h", "runtime/processes/kernel_reader.h", "softgpu/include/"], ["fmt/", *CUDA]),
+    **rooms("interpose", ["core/"], ["fmt/", *CUDA], {
+        "hooks": (),
+        "callsites": ("hooks",),
+        "device": ("hooks", "interpose/batch_norm_ptx.h", "interpose/digest_ptx.h"),
+        "sessions": ("device", "hooks", SESSION),
+        "kernels": ("sessions", "hooks", "runtime/processes/kernel_reader.h"),
+        "calls": ("sessions", "callsites", "hooks", SESSION),
+        "cublas": ("calls", "hooks"),
+        "cudnn": ("calls", "kernels", "sessions", "hooks"),
+        "nccl": ("calls", "sessions", "hooks", "softgpu/include/nccl.h", SESSION),
+        "driver": ("cudnn", "calls", "kernels", "sessions", "hooks", SESSION),
+        "process": ("driver", "cudnn", "kernels", "sessions", "callsites", "hooks"),
+        "spec": ("driver", "cudnn", "cublas", "calls", "sessions", "hooks"),
+    }),
     "softgpu": (["softgpu/"], ["fmt/", "nlohmann/", "dnnl.hpp", "oneapi/dnnl/", "cblas.h", "openblas_config.h", "omp.h", "cupti.h", "lz4.h", "zstd.h",
                              *CUDA]),
     "tools": (["tools/", "core/", "tracker/", "policy/", "runtime/script/", "softgpu/device_options.h", "softgpu/driver/elf_file.h", "softgpu/driver/fatbin.h"],
