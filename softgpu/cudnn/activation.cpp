@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "softgpu/cudnn/kernels.h"
+#include "softgpu/cudnn/launch.h"
 #include "softgpu/cudnn/map_elements.h"
 #include "softgpu/meaning.h"
 

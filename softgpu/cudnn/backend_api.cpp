@@ -4,6 +4,7 @@
 #include <new>
 
 #include "softgpu/cudnn/backend_descriptor.h"
+#include "softgpu/cudnn/backend_finalize.h"
 #include "softgpu/cudnn/descriptors.h"
 
 namespace softgpu::cudnn {
@@ -153,7 +154,7 @@ SOFTGPU_CUDNN cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBacke
   }
   return std::visit(
       [&](const auto& of) { return execute("cudnnBackendExecute", handle, of, *backend(pack)); },
-      *backend(plan)->plan);
+      backend(plan)->plan->graph);
 }
 
 SOFTGPU_CUDNN cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t, cudnnBackendDescriptor_t,

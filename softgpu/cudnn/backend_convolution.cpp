@@ -5,7 +5,7 @@
 #include "softgpu/cudnn/backend_descriptor.h"
 #include "softgpu/cudnn/convolution_check.h"
 #include "softgpu/cudnn/element_types.h"
-#include "softgpu/cudnn/kernels.h"
+#include "softgpu/cudnn/launch.h"
 
 namespace softgpu::cudnn {
 namespace {

@@ -7,17 +7,14 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <variant>
 #include <vector>
 
-#include "softgpu/cudnn/backend_convolution.h"
-#include "softgpu/cudnn/backend_fused.h"
+#include "softgpu/cudnn/layout.h"
 
 namespace softgpu::cudnn {
 
 struct BackendDescriptor;
-
-using BackendPlan = std::variant<ConvPlan, FusedPlan>;
+struct BackendPlan;
 
 struct BackendAttribute {
   cudnnBackendAttributeName_t name;
@@ -85,8 +82,5 @@ struct AttributeRule {
 const AttributeRule* attribute_rule(cudnnBackendAttributeName_t name);
 
 bool known_descriptor_type(cudnnBackendDescriptorType_t type);
-
-// Checks that a descriptor is complete and consistent, and derives the attributes that can only be read.
-cudnnStatus_t finalize(BackendDescriptor& descriptor);
 
 }  // namespace softgpu::cudnn

@@ -1,4 +1,5 @@
-// What makes a backend descriptor complete, and the attributes that follow from the others.
+#include "softgpu/cudnn/backend_finalize.h"
+
 #include <algorithm>
 
 #include "softgpu/cudnn/backend_descriptor.h"
@@ -91,7 +92,7 @@ cudnnStatus_t plan_of(const BackendDescriptor& config, BackendPlan& plan, std::i
   const BackendDescriptor& graph = *engine->part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
   const auto conv = graph_convolution(graph);
   if (!conv) {
-    plan = *fused_graph(graph);
+    plan.graph = *fused_graph(graph);
     workspace = 0;
     return CUDNN_STATUS_SUCCESS;
   }
@@ -103,7 +104,7 @@ cudnnStatus_t plan_of(const BackendDescriptor& config, BackendPlan& plan, std::i
   ConvPlan made{*conv};
   made.conv.args.workspace_bytes = algorithm.workspace;
   made.conv.args.flops = algorithm.flops;
-  plan = made;
+  plan.graph = made;
   workspace = static_cast<std::int64_t>(algorithm.workspace);
   return CUDNN_STATUS_SUCCESS;
 }

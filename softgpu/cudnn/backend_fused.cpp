@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "softgpu/cudnn/backend_descriptor.h"
-#include "softgpu/cudnn/kernels.h"
+#include "softgpu/cudnn/launch.h"
 
 namespace softgpu::cudnn {
 namespace {

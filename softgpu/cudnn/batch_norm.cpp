@@ -9,9 +9,9 @@
 
 #include "softgpu/cudnn/descriptors.h"
 #include "softgpu/cudnn/element_types.h"
-#include "softgpu/cudnn/lanes.h"
 #include "softgpu/cudnn/two_threads.h"
 #include "softgpu/hash.h"
+#include "softgpu/lanes.h"
 #include "softgpu/meaning.h"
 
 namespace softgpu::cudnn {

@@ -4,7 +4,7 @@
 #include "softgpu/cudnn/batch_norm_relu.h"
 #include "softgpu/cudnn/element_rows.h"
 #include "softgpu/cudnn/element_types.h"
-#include "softgpu/cudnn/kernels.h"
+#include "softgpu/cudnn/launch.h"
 
 namespace softgpu::cudnn {
 namespace {

@@ -1,6 +1,6 @@
 // cudnnConvolution* that compute, and the size of their outputs and workspaces.
 #include "softgpu/cudnn/convolution_check.h"
-#include "softgpu/cudnn/kernels.h"
+#include "softgpu/cudnn/launch.h"
 
 namespace softgpu::cudnn {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "softgpu/cudnn/convolution_check.h"
-#include "softgpu/cudnn/kernels.h"
+#include "softgpu/cudnn/launch.h"
 
 namespace softgpu::cudnn {
 namespace {

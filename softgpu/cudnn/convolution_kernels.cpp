@@ -4,9 +4,9 @@
 #include "softgpu/cudnn/convolution.h"
 #include "softgpu/cudnn/descriptors.h"
 #include "softgpu/cudnn/element_types.h"
-#include "softgpu/cudnn/lanes.h"
 #include "softgpu/cudnn/map_elements.h"
 #include "softgpu/cudnn/onednn.h"
+#include "softgpu/lanes.h"
 
 namespace softgpu::cudnn {
 namespace {

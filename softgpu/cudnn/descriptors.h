@@ -6,10 +6,12 @@
 #include <initializer_list>
 #include <new>
 
+#include "softgpu/cudart/kernel_library.h"
 #include "softgpu/cudnn/layout.h"
 #include "softgpu/cudnn/status.h"
 
 struct cudnnContext {
+  softgpu::KernelLibrary* kernels;
   cudaStream_t stream = nullptr;
 };
 

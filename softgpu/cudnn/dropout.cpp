@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "softgpu/cudnn/element_rows.h"
-#include "softgpu/cudnn/kernels.h"
+#include "softgpu/cudnn/launch.h"
 #include "softgpu/cudnn/two_threads.h"
 
 namespace softgpu::cudnn {

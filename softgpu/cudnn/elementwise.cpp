@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "softgpu/cudnn/kernels.h"
+#include "softgpu/cudnn/launch.h"
 #include "softgpu/cudnn/map_elements.h"
 
 namespace softgpu::cudnn {

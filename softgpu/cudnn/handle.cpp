@@ -51,7 +51,7 @@ SOFTGPU_CUDNN cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
     return fail(__func__, CUDNN_STATUS_NOT_INITIALIZED, cudaGetErrorString(error));
   }
   if (CUresult result = kernels().load(); result != CUDA_SUCCESS) return launched(__func__, result);
-  *handle = new (std::nothrow) cudnnContext;
+  *handle = new (std::nothrow) cudnnContext{&kernels()};
   if (!*handle) return fail(__func__, CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, "no host memory");
   return CUDNN_STATUS_SUCCESS;
 }

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "softgpu/cudnn/kernels.h"
+#include "softgpu/cudnn/launch.h"
 #include "softgpu/cudnn/two_threads.h"
 
 namespace softgpu::cudnn {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "softgpu/cudnn/kernels.h"
+#include "softgpu/cudnn/launch.h"
 
 namespace softgpu::cudnn {
 namespace {

@@ -146,7 +146,8 @@ CUresult launch(const char* name, bool per_thread, CUfunction function, const Gr
   if (kernel->entry != nullptr) {
     kernel->entry->footprint(parameters->pointers.data(), footprint);
   } else {
-    known = device_code_footprint(m, *kernel, parameters->pointers.data(), grid.grid, grid.block, footprint);
+    known = device_code_footprint(m.addresses, *kernel, parameters->pointers.data(), grid.grid, grid.block,
+                                  footprint);
   }
   Work work = call.work();
   work.by.name = kernel->name;

@@ -35,8 +35,8 @@ void touch_word(AddressMap& addresses, std::uint64_t word, std::uint32_t param_b
 }
 
 // What the parameters alone tell.
-void touch_words(Machine& machine, const Kernel& kernel, const void* const* params, std::uint64_t threads,
-                 Footprint& out) {
+void touch_words(AddressMap& addresses, const Kernel& kernel, const void* const* params,
+                 std::uint64_t threads, Footprint& out) {
   out.touches.push_back({0, 0, TouchKind::unknown});  // it may write what no check here sees
   for (std::size_t i = 0; i < kernel.params.size(); ++i) {
     const std::uint32_t bytes = kernel.params[i].bytes;
@@ -46,7 +46,7 @@ void touch_words(Machine& machine, const Kernel& kernel, const void* const* para
          offset += word_bytes) {
       std::uint64_t word = 0;
       std::memcpy(&word, at + offset, word_bytes);
-      touch_word(machine.addresses, word, bytes, threads, out);
+      touch_word(addresses, word, bytes, threads, out);
     }
   }
 }
@@ -82,12 +82,12 @@ bool touch_by_family(Kernel& kernel, const void* const* params, const unsigned (
 
 }  // namespace
 
-bool device_code_footprint(Machine& machine, Kernel& kernel, const void* const* params,
+bool device_code_footprint(AddressMap& addresses, Kernel& kernel, const void* const* params,
                            const unsigned (&grid)[3], const unsigned (&block)[3], Footprint& out) {
   if (touch_by_family(kernel, params, grid, block, out)) return true;
   std::uint64_t threads = 1;
   for (int i = 0; i < 3; ++i) threads *= std::uint64_t{grid[i]} * block[i];
-  touch_words(machine, kernel, params, threads, out);
+  touch_words(addresses, kernel, params, threads, out);
   return false;
 }
 

@@ -11,13 +11,14 @@
 // is that of moving their bytes.
 #pragma once
 
-#include "softgpu/driver/machine.h"
+#include "softgpu/driver/address.h"
+#include "softgpu/driver/modules.h"
 
 namespace softgpu {
 
 // `params[i]` points to parameter i.
 // True: a family told.
-bool device_code_footprint(Machine& machine, Kernel& kernel, const void* const* params,
+bool device_code_footprint(AddressMap& addresses, Kernel& kernel, const void* const* params,
                            const unsigned (&grid)[3], const unsigned (&block)[3], Footprint& out);
 
 }  // namespace softgpu

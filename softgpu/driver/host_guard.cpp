@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "softgpu/driver/machine.h"
-
 namespace softgpu {
 namespace {
 
@@ -38,39 +36,18 @@ bool is_write(const void* context) {
 #endif
 }
 
-void report(Machine& m, const HostGuard::Guarded& found, std::uint64_t address, bool write) {
-  const Access program = m.scheduler.host_access("the program's own code", m.statistics.api_calls);
-  m.violations.add(
-      Violation{"race", Deed{program, write ? "writes" : "reads"},
-                Deed{found.by, found.written ? "writes" : "reads"}, address, address + 1, "host"},
-      /*fatal=*/true);
-}
-
 // Runs on the thread that faulted, in the middle of the program's own code, which holds no lock of ours.
 void on_fault(int signal, siginfo_t* info, void* context) {
   HostGuard* const guards = guard.load();
   const auto address = reinterpret_cast<std::uint64_t>(info->si_addr);
-  Machine* const m = machine();
   HostGuard::Guarded found{};
-  if (driver_at_work != 0 || m == nullptr) {  // a kernel, or a forked child with its copy of the buffers
-    if (guards->take(address, found)) return;
-  } else {
-    const Lock lock(m->scheduler.mutex);
-    if (guards->take(address, found)) return report(*m, found, address, is_write(context));
-  }
+  const bool by_driver = driver_at_work != 0;  // in a kernel
+  if (by_driver ? guards->take(address, found) : guards->accessed(address, is_write(context))) return;
   // Not ours: the fault happens again, for whoever was there before.
   sigaction(signal, &previous, nullptr);
 }
 
-}  // namespace
-
-DriverAtWork::DriverAtWork() {
-  ++driver_at_work;
-}
-DriverAtWork::~DriverAtWork() {
-  --driver_at_work;
-}
-
+// Turns faults on guarded pages into reports; other faults go to whoever was there before.
 void catch_faults(HostGuard* wanted) {
   struct sigaction now {};
   sigaction(SIGSEGV, nullptr, &now);
@@ -82,6 +59,15 @@ void catch_faults(HostGuard* wanted) {
   ours.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
   sigemptyset(&ours.sa_mask);
   sigaction(SIGSEGV, &ours, nullptr);
+}
+
+}  // namespace
+
+DriverAtWork::DriverAtWork() {
+  ++driver_at_work;
+}
+DriverAtWork::~DriverAtWork() {
+  --driver_at_work;
 }
 
 void HostGuard::apply(std::uint64_t begin, std::uint64_t end) const {

@@ -18,7 +18,10 @@ namespace softgpu {
 
 class HostGuard {
  public:
-  explicit HostGuard(const HostMemory& host) : host_(host) {}
+  // What a fault of the program's own code calls: takes the guard away that covers `address`, and reports the
+  // race. False where no guard covers it.
+  using OnAccess = bool (*)(HostGuard& guard, std::uint64_t address, bool write);
+  HostGuard(const HostMemory& host, OnAccess on_access) : host_(host), on_access_(on_access) {}
 
   // The copies have run: `by` stays in flight as far as the host knows.
   void protect(const std::vector<CopyPart>& copies, const Access& by);
@@ -36,6 +39,7 @@ class HostGuard {
   };
   // Takes the guard away that covers `address`, if there is one: the access may go on.
   bool take(std::uint64_t address, Guarded& out);
+  bool accessed(std::uint64_t address, bool write) { return on_access_(*this, address, write); }
 
  private:
   void add(std::uint64_t address, std::uint64_t bytes, bool written, const Access& by);
@@ -43,11 +47,9 @@ class HostGuard {
   void apply(std::uint64_t begin, std::uint64_t end) const;
 
   const HostMemory& host_;
+  const OnAccess on_access_;
   std::vector<Guarded> guards_;
 };
-
-// Turns faults on guarded pages into reports; other faults go to whoever was there before.
-void catch_faults(HostGuard* guard);
 
 // While one lives on a thread, that thread's faults are the driver's own: guards give way without a report.
 class DriverAtWork {

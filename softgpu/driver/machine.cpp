@@ -48,6 +48,21 @@ void at_exit() {
   if (!file) fmt::print(stderr, "softgpu: SOFTGPU_REPORT='{}': cannot be written\n", path);
 }
 
+// The program's own code touches what a copy still uses.
+bool on_own_access(HostGuard& guard, std::uint64_t address, bool write) {
+  HostGuard::Guarded found{};
+  Machine* const m = machine();
+  if (m == nullptr) return guard.take(address, found);  // a forked child with its copy of the buffers
+  const Lock lock(m->scheduler.mutex);
+  if (!guard.take(address, found)) return false;
+  const Access program = m->scheduler.host_access("the program's own code", m->statistics.api_calls);
+  m->violations.add(
+      Violation{"race", Deed{program, write ? "writes" : "reads"},
+                Deed{found.by, found.written ? "writes" : "reads"}, address, address + 1, "host"},
+      /*fatal=*/true);
+  return true;
+}
+
 // One per thread and context: what 0 means in the per-thread variants.
 std::map<Context*, StreamPtr>& thread_streams() {
   return per_thread<std::map<Context*, StreamPtr>>();
@@ -60,7 +75,7 @@ Machine::Machine(const Choice& chosen, std::optional<std::uint64_t> seed)
       cost(choice.model),
       addresses(chosen.options.high_addresses),
       host(choice.model.host_bytes),
-      guard(host),
+      guard(host, on_own_access),
       physical(choice.model.memory_bytes, chosen.options.devices, !chosen.options.timing),
       host_handles(choice.model.host_handles ? choice.model.host_bytes : 0, 1,
                    !chosen.options.timing && choice.model.host_handles, first_of_host_handles),

@@ -16,6 +16,7 @@
 #include "softgpu/driver/call_paths.h"
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/checker.h"
+#include "softgpu/driver/context.h"
 #include "softgpu/driver/cost.h"
 #include "softgpu/driver/failure.h"
 #include "softgpu/driver/host_guard.h"
@@ -26,17 +27,6 @@
 #include "softgpu/driver/scheduler.h"
 
 namespace softgpu {
-
-struct Context {
-  int device = 0;
-  unsigned flags = 0;
-  bool primary = false;
-  bool alive = true;
-  unsigned retained = 0;  // primary: cuDevicePrimaryCtxRetain less Release
-  std::uint64_t id = 0;
-  StreamPtr legacy;
-  std::map<CUlimit, std::size_t> limits;  // those that were set
-};
 
 struct Machine {
   Machine(const Choice& choice, std::optional<std::uint64_t> seed);

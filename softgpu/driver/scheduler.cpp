@@ -4,8 +4,9 @@
 #include <chrono>
 #include <thread>
 
+#include "softgpu/driver/capture.h"
+#include "softgpu/driver/context.h"
 #include "softgpu/driver/cost.h"
-#include "softgpu/driver/machine.h"
 
 namespace softgpu {
 namespace {

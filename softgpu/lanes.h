@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace softgpu::cudnn {
+namespace softgpu {
 
 inline constexpr int lanes = 8;
 
@@ -26,4 +26,4 @@ void accumulate(Lanes& l, std::int64_t count, F f) {
   for (int k = 0; i + k < count; ++k) l.sum[k] += f(i + k);
 }
 
-}  // namespace softgpu::cudnn
+}  // namespace softgpu
