@@ -43,7 +43,7 @@ struct Footprint {
   double flops = 0;
   double bytes = 0;  // memory traffic
 
-  // For what the results come from (driver/provenance.h).
+  // For what the results come from (driver/checks/provenance.h).
   // The hash of all scalars that go into every result; none: of all parameters but the addresses among them.
   std::optional<std::uint64_t> scalars;
   // What one kernel tells and others hear, on whatever device: a word that stands for what it read. It is set

@@ -1,5 +1,5 @@
 // What steps of kernels mean that several kernels have: a batch norm that is made again in another way leaves
-// the same bits, and so the same tokens (driver/provenance.h).
+// the same bits, and so the same tokens (driver/checks/provenance.h).
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@
 namespace pooch::interpose {
 namespace {
 
-// softgpu/driver/fatbin.h describes the layouts.
+// softgpu/driver/code/fatbin.h describes the layouts.
 constexpr std::uint32_t wrapper_magic = 0x466243b1, container_magic = 0xba55ed50;
 constexpr std::uint64_t most_bytes = std::uint64_t{256} << 20;  // of copies, together
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "softgpu/cudnn/lanes.h"
+#include "softgpu/lanes.h"
 
 namespace softgpu::cublas {
 
@@ -166,17 +166,16 @@ void Reduce<T>::run(const Pointers<3>& p, const Args& a) {
     return;
   }
   T& result = *device_memory<T>(p[2]);
-  cudnn::Lanes sum;
+  Lanes sum;
   if (a.kind == Reduction::sum_of_absolutes) {
-    cudnn::accumulate(sum, a.count,
-                      [&](std::int64_t i) { return std::fabs(static_cast<double>(x[i * a.incx])); });
+    accumulate(sum, a.count, [&](std::int64_t i) { return std::fabs(static_cast<double>(x[i * a.incx])); });
     result = static_cast<T>(sum.total());
     return;
   }
   const bool dot = a.kind == Reduction::dot;
   const auto* y = dot ? start<const T>(p[1], a.count, a.incy) : x;
   const std::int64_t step = dot ? a.incy : a.incx;
-  cudnn::accumulate(sum, a.count, [&](std::int64_t i) {
+  accumulate(sum, a.count, [&](std::int64_t i) {
     return static_cast<double>(x[i * a.incx]) * static_cast<double>(y[i * step]);
   });
   result = static_cast<T>(dot ? sum.total() : std::sqrt(sum.total()));

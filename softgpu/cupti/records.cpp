@@ -16,7 +16,7 @@ CUpti_CallbackId find_callback_id(std::string_view function) {
 #define SOFTGPU_ROW(base, version, symbol) {#symbol, CUPTI_DRIVER_TRACE_CBID_##symbol},
 #define SOFTGPU_ROW_PER_THREAD(base, version, symbol, variant_version, variant) \
   {#symbol, CUPTI_DRIVER_TRACE_CBID_##symbol}, {#variant, CUPTI_DRIVER_TRACE_CBID_##variant},
-#include "softgpu/driver/proc_table.def"
+#include "softgpu/driver/api/proc_table.def"
 #undef SOFTGPU_ROW
 #undef SOFTGPU_ROW_PER_THREAD
   };

@@ -2,6 +2,7 @@
 // a device of its own; all of them in one process.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <condition_variable>
@@ -11,8 +12,7 @@
 #include <mutex>
 #include <vector>
 
-#include "softgpu/cudart/kernel_library.h"
-#include "softgpu/nccl/exchange.h"
+#include "softgpu/nccl/task.h"
 
 #define SOFTGPU_NCCL extern "C" __attribute__((visibility("default")))
 // An exported function under both of its names.
@@ -24,8 +24,6 @@
   SOFTGPU_NCCL ncclResult_t function parameters
 
 namespace softgpu::nccl {
-
-KernelLibrary& kernels();
 
 struct Clique {
   std::mutex mutex;
@@ -84,8 +82,5 @@ class OnDevice {
 
 // One line on stderr, and the status.
 ncclResult_t refuse(ncclResult_t status, const char* function, const char* why);
-
-// False where the device cannot be used. Launches a kernel of its own.
-bool find_out_whether_kernels_run();
 
 }  // namespace softgpu::nccl

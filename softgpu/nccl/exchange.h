@@ -5,41 +5,19 @@
 // pointer to the exchange: as in NCCL no launch shows the buffers.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "softgpu/include/nccl.h"
+#include "softgpu/cudart/kernel_library.h"
+#include "softgpu/nccl/task.h"
 
 namespace softgpu::nccl {
 
-enum class Kind : std::uint8_t {
-  all_reduce,
-  reduce,
-  reduce_scatter,
-  broadcast,
-  all_gather,
-  all_to_all,
-  gather,
-  scatter,
-  send,
-  receive
-};
-
-// What one rank was asked for. Counts are of elements.
-struct Task {
-  Kind kind;
-  ncclComm_t communicator;
-  std::uint64_t send = 0, receive = 0;  // device addresses; 0: none
-  std::uint64_t count = 0;
-  ncclDataType_t type = ncclFloat32;
-  int op = ncclSum;
-  int peer = 0;  // or the root
-  cudaStream_t stream = nullptr;
-};
+KernelLibrary& kernels();
+// False where the device cannot be used. Launches a kernel of its own.
+bool find_out_whether_kernels_run();
 
 // Bytes of an element; 0: a type without arithmetic here.
 std::size_t element_bytes(ncclDataType_t type);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "softgpu/nccl/communicator.h"
+#include "softgpu/nccl/exchange.h"
 
 using namespace softgpu;
 using namespace softgpu::nccl;

@@ -1,6 +1,7 @@
 // Memory that a communicator knows by address: allocations of the library's, registered buffers, operators'
 // numbers.
 #include "softgpu/nccl/communicator.h"
+#include "softgpu/nccl/exchange.h"
 
 using namespace softgpu;
 using namespace softgpu::nccl;

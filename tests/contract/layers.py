@@ -18,6 +18,18 @@ def rooms(folder, below, foreign, order):
             for room, others in order.items()}
 
 
+# Headers that all libraries of the software GPU may share.
+SHARED = [f"softgpu/{each}.h" for each in ("activity", "bfloat", "device_options", "hash", "image", "lanes", "meaning", "per_thread")]
+
+# How they reach the driver and launch kernels.
+KERNELS = ["softgpu/cudart/driver.h", "softgpu/cudart/kernel_library.h"]
+
+
+def library(name, *others, foreign=()):
+    """The rule of a library of the software GPU without rooms."""
+    return {f"softgpu/{name}": ([f"softgpu/{name}/", *SHARED, *others], [*CUDA, *foreign])}
+
+
 # folder: (own project folders or single headers it may include, third-party headers by prefix). The longest that fits counts.
 LAYERS = {
     "core": (["core/"], ["fmt/", "nlohmann/"]),
@@ -48,12 +60,39 @@ LAYERS = {
         "process": ("driver", "cudnn", "kernels", "sessions", "callsites", "hooks"),
         "spec": ("driver", "cudnn", "cublas", "calls", "sessions", "hooks"),
     }),
-    "softgpu": (["softgpu/"], ["fmt/", "nlohmann/", "dnnl.hpp", "oneapi/dnnl/", "cblas.h", "openblas_config.h", "omp.h", "cupti.h", "lz4.h", "zstd.h",
-                             *CUDA]),
-    "tools": (["tools/", "core/", "tracker/", "policy/", "runtime/script/", "softgpu/device_options.h", "softgpu/driver/elf_file.h", "softgpu/driver/fatbin.h"],
+    "softgpu": (SHARED, [*CUDA]),
+    **rooms("softgpu/driver", SHARED, ["fmt/", "nlohmann/", "lz4.h", "zstd.h", *CUDA], {
+        "work": (),
+        "model": ("work",),
+        "space": ("work",),
+        "code": ("model", "space"),
+        "checks": ("space", "work"),
+        "order": ("checks", "model", "work"),
+        "memory": ("order", "checks", "code", "space", "model", "work"),
+        "machine": ("memory", "order", "checks", "code", "space", "model", "work"),
+        "api": ("machine", "order", "code", "work"),
+    }),
+    **library("cudart"),
+    **rooms("softgpu/cudnn", [*KERNELS, *SHARED], ["oneapi/dnnl/", *CUDA], {
+        "elements": (),
+        "descriptors": ("elements",),
+        "ops": ("descriptors", "elements"),
+        "normalization": ("descriptors", "elements"),
+        "convolution": ("ops", "descriptors", "elements"),
+        "backend": ("convolution", "descriptors", "elements"),
+        "library": ("backend", "convolution", "normalization", "ops", "descriptors"),
+    }),
+    **library("cublas", *KERNELS, foreign=["cblas.h"]),
+    **library("nccl", *KERNELS, "softgpu/include/"),
+    **library("cupti", "softgpu/driver/api/proc_table.def", foreign=["cupti.h"]),
+    **library("kernels"),
+    "tools": (["tools/", "core/", "tracker/", "policy/", "runtime/script/", "softgpu/device_options.h", "softgpu/driver/code/elf_file.h",
+               "softgpu/driver/code/fatbin.h"],
               ["fmt/", "nlohmann/", "CLI/", "zstd.h"]),
     "examples": (["examples/"], ["fmt/", "nlohmann/", "CLI/", "zlib.h", *CUDA]),
 }
+# Folders that consist of rooms.
+HOUSES = {folder.rpartition("/")[0] for folder in LAYERS} - set(LAYERS)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # What the C and C++ libraries and the kernel bring: no slash and no suffix, or one of these.
 SYSTEM = re.compile(r"^([a-z_0-9]+|(sys|linux|arpa|netinet)/[a-z_]+\.h|"
@@ -64,6 +103,8 @@ SYSTEM = re.compile(r"^([a-z_0-9]+|(sys|linux|arpa|netinet)/[a-z_]+\.h|"
 def rule_of(folder):
     """That of the folder itself or of the nearest one around it; None where a folder has rooms and this is none of them."""
     while folder and folder not in LAYERS:
+        if folder in HOUSES:
+            return None
         folder = folder.rpartition("/")[0]
     return folder or None
 
@@ -75,7 +116,7 @@ def violations(root):
                 continue
             folder = rule_of(str(path.parent.relative_to(root)))
             if folder is None:
-                yield f"{path.relative_to(root)}: no rule: it lies in none of the rooms of {top}/"
+                yield f"{path.relative_to(root)}: no rule: it lies in none of the rooms of its folder"
                 continue
             own, foreign = LAYERS[folder]
             for number, line in enumerate(path.read_text().splitlines(), 1):

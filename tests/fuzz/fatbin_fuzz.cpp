@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "softgpu/driver/fatbin.h"
+#include "softgpu/driver/code/fatbin.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace softgpu;

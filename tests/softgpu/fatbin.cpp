@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "softgpu/driver/fatbin.h"
+#include "softgpu/driver/code/fatbin.h"
 #include "tests/softgpu/driver.h"
 
 using namespace softgpu_test;

@@ -1,6 +1,6 @@
 // When bytes have crossed the links of the software GPU: alone, beside the other direction, beside other
 // devices.
-#include "softgpu/driver/links.h"
+#include "softgpu/driver/model/links.h"
 
 #include <gtest/gtest.h>
 

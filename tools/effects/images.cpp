@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/hash.h"
-#include "softgpu/driver/elf_file.h"
+#include "softgpu/driver/code/elf_file.h"
 
 namespace pooch::effects {
 namespace {

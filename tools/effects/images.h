@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/result.h"
-#include "softgpu/driver/fatbin.h"
+#include "softgpu/driver/code/fatbin.h"
 #include "tools/effects/kernel.h"
 #include "tools/effects/mapped_file.h"
 
