@@ -222,13 +222,14 @@ std::int32_t Simulator::layer_trigger(const Fetch& fetch) const {
 // reached, those with a deadline after s are held beside live[s]. So fetch k fits at s where
 //   live[s] - (bytes with deadlines up to s)  <=  cap - (bytes of fetches 0 to k),
 // and its trigger comes after the last s before its deadline where the left side is more. A stack of the
-// steps that no later one tops answers that for all fetches in one pass.
+// steps that no later one tops answers that for all fetches in one pass: what is held only grows, so those of
+// its steps that are too full are ever more of the first ones.
 void Simulator::place_early() {
   auto& fetches = schedule_.fetches;
   tops_.clear();
   std::int32_t step = 0, previous = 0;
   std::int64_t held = 0, due = 0;
-  std::size_t next_due = 0;
+  std::size_t next_due = 0, crowded = 0;
   for (std::size_t k = 0; k < fetches.size(); ++k) {
     Fetch& fetch = fetches[k];
     held += static_cast<std::int64_t>(fetch.bytes);
@@ -238,14 +239,16 @@ void Simulator::place_early() {
       }
       const std::int64_t left = static_cast<std::int64_t>(schedule_.live[step]) - due;
       while (!tops_.empty() && tops_.back().left <= left) tops_.pop_back();
+      crowded = std::min(crowded, tops_.size());
       tops_.push_back({step, left});
     }
-    const auto crowded = std::partition_point(tops_.begin(), tops_.end(), [&](const Top& top) {
-      return top.left > static_cast<std::int64_t>(rules_.cap) - held;
-    });
-    const std::int32_t fits = crowded == tops_.begin() ? 0 : std::prev(crowded)->step + 1;
-    const auto soon = std::upper_bound(starts_.begin(), starts_.begin() + fetch.deadline, latest_starts_[k]);
-    const auto enough = std::max<std::int32_t>(0, static_cast<std::int32_t>(soon - starts_.begin()) - 1);
+    while (crowded < tops_.size() && tops_[crowded].left > static_cast<std::int64_t>(rules_.cap) - held)
+      ++crowded;
+    const std::int32_t fits = crowded == 0 ? 0 : tops_[crowded - 1].step + 1;
+    // The last step that starts in time, if that is later than where the fetch before this one is.
+    std::int32_t enough = previous;
+    while (enough + 1 < fetch.deadline && starts_[static_cast<std::size_t>(enough) + 1] <= latest_starts_[k])
+      ++enough;
     const std::int32_t away = schedule_.step_of[problem_.maps[fetch.map].leaves] + 1;
     fetch.trigger = std::min(fetch.deadline, std::max({fits, enough, away, previous}));
     fetch.squeezed = fetch.trigger == fits;
