@@ -203,10 +203,10 @@ class Hybrid {
     std::move(made.begin(), made.end(), std::back_inserter(seeds_));
   }
 
-  // Left out: what another one covers, and what takes too long on very large phases. lms is
+  // Left out: what another one covers, and what takes too long on large phases. lms is
   // swap-all-unscheduled; pooch starts from swap-opt and vdnn-dyn from the other two, and never gets worse.
   std::vector<const Policy*> other_policies() const {
-    const bool large = problem_.segments.size() * problem_.maps.size() > 2'000'000;
+    const bool large = problem_.segments.size() * problem_.maps.size() > 200'000;
     std::vector<const Policy*> others;
     for (const Policy& policy : all_policies()) {
       const auto is = [&](auto... those) { return ((policy.decide == those) || ...); };
