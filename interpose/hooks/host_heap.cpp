@@ -41,9 +41,12 @@ bool in_reserve(const void* memory) {
 
 }  // namespace
 
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
+  return memory != nullptr ? memory : take(bytes);
+}
 void* operator new(std::size_t bytes) {
-  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  if (void* const memory = take(bytes)) return memory;
+  if (void* const memory = operator new(bytes, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 
