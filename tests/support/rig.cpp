@@ -81,6 +81,7 @@ Status Rig::make_ready(const Call& call, Executor::Readied& readied, Held& held)
 Status Rig::submit(const Call& call, FunctionRef<void()> launch) {
   Held held(mutex);
   tracker.resolve(call, op_);
+  describe(op_);
   Executor::Readied readied;
   if (const auto ready = make_ready(call, readied, held); !ready) return ready;
   const auto timed = profiler.timing() ? std::optional(profiler.begin(call.stream)) : std::nullopt;
@@ -119,7 +120,7 @@ void write(LazyDevice& device, StreamHandle stream, Address map, std::uint64_t n
 struct Again : Replay {
   Again(LazyDevice& on, std::uint64_t number, double us) : device_(on), number_(number), us_(us) {}
   Status run(std::span<const Address> places, StreamHandle stream) override {
-    write(device_, stream, places[0], number_, us_);
+    write(device_, stream, places[1], number_, us_);
     return Done{};
   }
 
@@ -163,12 +164,12 @@ Status ChainProgram::make(std::size_t map) {
   if (!address) return address.error();
   maps_[map] = *address;
   const std::uint64_t number = ++made_;
-  const Access access{*address, map_bytes, Effect::overwrite};
+  const Access accesses[]{{*weight_, map_bytes, Effect::read}, {*address, map_bytes, Effect::overwrite}};
   const auto copy = [&]() -> std::unique_ptr<Replay> {
     return std::make_unique<Again>(rig_.device, number, op_us);
   };
   const FunctionRef<std::unique_ptr<Replay>()> keep(copy);
-  Call call{"make", OpKind::elementwise, stream_, {&access, 1}};
+  Call call{"make", OpKind::elementwise, stream_, accesses};
   call.traits = map;
   call.keep = &keep;
   return rig_.submit(call, [&] { write(rig_.device, stream_, *address, number, op_us); });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -28,6 +29,8 @@ class Rig {
   Result<Address> allocate(std::uint64_t bytes, StreamHandle stream);
   Status free(Address base, StreamHandle stream);
   Status submit(const Call& call, FunctionRef<void()> launch);
+  // Adds to each op what the tracker cannot know of it, before it launches.
+  std::function<void(tracker::Op&)> describe = [](tracker::Op&) {};
 
   LazyDevice device;
   runtime::SessionMutex mutex;
