@@ -2,7 +2,8 @@
 // or as soon as it is known to be one.
 //
 // A phase is planned as soon as it has been seen once, from what times there are, and again when measured
-// times turn out to be others, or when iterations that follow the plan are short of memory.
+// times turn out to be others, or when iterations that follow the plan are short of memory. phase_plan.h
+// decides; this asks the source, the executor and the profiler what there is to see, and does what follows.
 #pragma once
 
 #include <chrono>
@@ -11,10 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "core/config.h"
 #include "core/profile.h"
@@ -22,6 +20,8 @@
 #include "runtime/memory/handle_pool.h"
 #include "runtime/memory/held.h"
 #include "runtime/observe/profiler.h"
+#include "runtime/planning/disorder.h"
+#include "runtime/planning/phase_plan.h"
 #include "runtime/planning/plan_source.h"
 #include "tracker/tracker.h"
 
@@ -37,11 +37,11 @@ class Planning {
         pool_(pool),
         executor_(executor),
         profiler_(profiler),
-        tracker_(tracker) {}
+        tracker_(tracker),
+        disorder_(tracker.iterations()) {}
 
-  // The calling thread has launched an op, and memory is short: logs once why there is no plan if ops keep
-  // coming in an order that does not repeat.
-  void note_order();
+  // The calling thread has launched an op, and memory is short.
+  void note_order() { disorder_.note(); }
   // An iteration has begun since the last act().
   bool wants_to_act() const;
   // ... and a phase that is to be planned has no plan yet.
@@ -55,54 +55,28 @@ class Planning {
   std::uint64_t replans() const { return replans_; }  // plans made again because times had changed
 
  private:
-  // What a plan was requested with.
-  struct Basis {
-    std::uint64_t revision = 0;  // 0: none was asked for
-    std::string structure;
-    std::vector<double> us;    // by op, with the host's gap before it; empty: the plan existed
-    double in_core_ms = 0;     // of such a plan: its own in-core time; 0: not known yet
-    std::uint64_t unseen = 0;  // bytes taken by others than its ops
-    bool estimated = false;    // from times of other phases
-  };
-  struct State {
-    Basis basis;
-    bool settled = false;   // it has its plan, or will have none
-    bool outdated = false;  // the plan being made is for what no longer holds
-    bool fresh = false;     // plans in the cache are older than the times
-    bool crowded = false;   // no plan fits into what others leave
-    // Iterations were short of memory under their plan: one for less takes its place if it is faster.
-    int shortages = 0;
-    std::uint64_t lacking = 0;   // bytes that plans leave free for it
-    double short_ms = 0;         // what an iteration took under the plan that is to be replaced; 0: none is
-    std::uint64_t short_by = 0;  // bytes more that its replacement leaves free
-    bool tried = true;           // the current plan's layout was tested, or need not be
-    int layouts = 0;             // plans without a layout, or whose layout is for other places
-    bool remaps = false;         // the phase remaps for good
-    // A plan whose substitutes are still being tried, and how many iterations it waited.
-    std::optional<Plan> unproven;
-    int waited = 0;
-    int deferred = 0;  // iterations that a plan was not asked for, since formulas were still being tried
-  };
-
-  void act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
+  bool act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
            double out_us_per_byte, Held& held);
-  void reconsider(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
-  // The one that plans are made for.
-  Backing backing(const State& state) const;
-  PlanSource::Wish wish(tracker::PhaseIndex phase, const State& state, const KnownPhase& known) const;
+  void reconsider(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known);
+  void try_layout(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known);
+  void relieve_shortage(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known);
+  void drop_substitutes(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known);
+
+  bool renew(PhasePlan& plan, const std::string& id);
+  bool awaits_trials(PhasePlan& plan);
+  void request(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known,
+               const std::function<Profile()>& profile);
+  PlanSource::Wish wish(tracker::PhaseIndex phase, const PhasePlan& plan, const KnownPhase& known,
+                        const Basis& basis) const;
+  Backing backing(const PhasePlan& plan) const;  // that plans are made for
   std::uint64_t unseen_bytes(const PhaseProfile& phase) const;
-  void drop_substitutes(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
-  void relieve_shortage(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
-  bool keeps_short_plan(State& state, std::optional<double> instead_ms);
-  void try_layout(tracker::PhaseIndex phase, State& state, const KnownPhase& known);
-  void await_plan(const State& state, const std::string& id);
-  void adopt(tracker::PhaseIndex phase, State& state, Plan plan, const KnownPhase& known,
+  void await_plan(const PhasePlan& plan, const std::string& id);
+
+  void judge(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known, double out_us_per_byte,
+             Held& held);
+  Profiler::Proof proof_of(const Plan& plan, const KnownPhase& known);
+  void adopt(tracker::PhaseIndex phase, PhasePlan& plan, Plan came, const KnownPhase& known,
              double out_us_per_byte, Held& held);
-  bool awaits_trials(State& state);
-  bool proves(const KnownPhase& known, State& state, const Plan& plan);
-  void renew(State& state, const std::string& id);
-  static bool differs(const Basis& basis, const KnownPhase& known);
-  void explain_disorder(std::string_view which, std::uint64_t ops);
 
   std::unique_ptr<PlanSource> source_;
   const bool wait_;
@@ -111,15 +85,12 @@ class Planning {
   Executor& executor_;
   Profiler& profiler_;
   const tracker::Tracker& tracker_;
-  std::map<tracker::PhaseIndex, State> states_;
+  Disorder disorder_;
+  std::map<tracker::PhaseIndex, PhasePlan> plans_;
   std::optional<tracker::StepIndex> acted_in_;  // the iteration that began there
   std::optional<std::chrono::steady_clock::time_point> acted_at_;
   std::chrono::steady_clock::duration iteration_took_{};  // the one before that
   bool patient_ = true;
-  std::uint64_t unordered_ = 0;                 // latest ops that are part of no phase
-  std::uint64_t ordered_ = 0, disordered_ = 0;  // all ops: those that are, those that are not
-  std::set<std::thread::id> threads_;           // that launched the latter
-  bool explained_ = false;
   std::uint64_t replans_ = 0;
 };
 
