@@ -98,5 +98,44 @@ TEST(StreamOrder, APointOfADestroyedStreamWithoutAnEventIsWaitedForWithTheWholeD
   EXPECT_TRUE(ran);
 }
 
+// Waiting for the whole device would be waiting for the program.
+TEST(StreamOrder, APointWithoutAnEventIsNotWaitedForWhileTheProgramHoldsUpAStream) {
+  LazyDevice lazy(512 * MiB);
+  RefusingDevice device(lazy, {1, ErrorCode::device, /*for_ever=*/false});
+  StreamOrder order(device);
+  const StreamHandle gone = *lazy.create_stream(), blocked = *lazy.create_stream();
+  const Mark mark = order.launched(order.index(gone));
+  lazy.block(blocked);
+  order.note_host_blocking(order.index(blocked));
+  device.hold_off(false);
+  order.retire(gone);
+  device.hold_off(true);
+  ASSERT_STREQ(device.struck(), "create_event");
+  EXPECT_EQ(order.event_for(mark).error().code, ErrorCode::internal);
+  lazy.unblock(blocked);
+  lazy.drain();
+  EXPECT_FALSE(*order.host_blocked());
+  EXPECT_EQ(*order.event_for(mark), EventHandle::none) << "the device is idle";
+}
+
+TEST(StreamOrder, WhoFollowsAllWaitsOnceForEveryStream) {
+  LazyDevice device(512 * MiB);
+  StreamOrder order(device);
+  const StreamHandle copies = *device.create_stream();
+  const StreamIndex all = order.index(copies);
+  int ran = 0, found = 0;
+  for (int i = 0; i < 3; ++i) {
+    const StreamHandle stream = *device.create_stream();
+    device.launch(stream, [&] { ++ran; });
+    (void)order.launched(order.index(stream));
+  }
+  ASSERT_TRUE(order.follow_all(all));
+  ASSERT_TRUE(order.follow_all(all));
+  EXPECT_EQ(device.waits(), 3u);
+  device.launch(copies, [&] { found = ran; });
+  device.drain();
+  EXPECT_EQ(found, 3);
+}
+
 }  // namespace
 }  // namespace pooch::runtime
