@@ -75,6 +75,71 @@ TEST(HostArena, NoExtentRunsFromOnePieceIntoAnother) {
   EXPECT_GT(device.ends.size(), 3U);
 }
 
+TEST(HostArena, AHandleThatIsFreeServesAsOrdinaryMemoryWhereThereIsNoOther) {
+  LazyDevice device(512 * MiB);
+  StreamOrder order(device);
+  HostArena arena(device, order, 8 * MiB);
+  std::vector<HostSlot> handles;
+  for (int i = 0; i < 4; ++i) handles.push_back(*arena.allocate_handle(2 * MiB));
+  EXPECT_TRUE(arena.handle_of(handles[0]));
+  EXPECT_EQ(arena.allocate_handle(2 * MiB).error().code, ErrorCode::out_of_memory);
+  EXPECT_FALSE(arena.allocate(2 * MiB)) << "those in use are left alone";
+  arena.free(handles[0], Mark{});
+  arena.free(handles[1], Mark{});
+  EXPECT_EQ(arena.allocate_handle(2 * MiB)->front().memory, handles[1].front().memory) << "it is whole still";
+  const auto ordinary = arena.allocate(2 * MiB);
+  ASSERT_TRUE(ordinary);
+  EXPECT_EQ(ordinary->front().memory, handles[0].front().memory);
+  EXPECT_FALSE(arena.handle_of(*ordinary));
+  arena.free(*ordinary, Mark{});
+  EXPECT_FALSE(arena.allocate_handle(2 * MiB)) << "it does not become one again";
+  EXPECT_EQ(arena.locked_bytes(), 8 * MiB);
+}
+
+TEST(HostArena, ADeviceThatRefusesAHandleIsAskedForNoOther) {
+  struct NoHandles final : test::LazyDevice {
+    using LazyDevice::LazyDevice;
+    int asked = 0;
+    Result<HostHandle> create_host(std::uint64_t) override {
+      ++asked;
+      return Error{ErrorCode::not_supported, "no such handles", 801};
+    }
+  } device(512 * MiB);
+  StreamOrder order(device);
+  HostArena arena(device, order, 64 * MiB);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(arena.allocate_handle(2 * MiB).error().code, ErrorCode::out_of_memory);
+  EXPECT_EQ(arena.allocate_handle(2 * MiB).error().code, ErrorCode::out_of_memory);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "pooch: warning: a handle of 2 MiB of host memory failed (no such handles): less of what is "
+            "evicted lands\n");
+  EXPECT_EQ(device.asked, 1);
+  EXPECT_TRUE(arena.allocate(2 * MiB)) << "ordinary memory is to be had";
+}
+
+TEST(HostArena, WhatCannotBePageLockedIsDoneWithout) {
+  struct NoMemory final : test::LazyDevice {
+    using LazyDevice::LazyDevice;
+    bool refuses = false;
+    Result<std::byte*> host_allocate(std::uint64_t bytes) override {
+      if (refuses) return Error{ErrorCode::out_of_memory, "no more", 2};
+      return LazyDevice::host_allocate(bytes);
+    }
+  } device(512 * MiB);
+  StreamOrder order(device);
+  HostArena arena(device, order, 256 * MiB);
+  const auto first = arena.allocate(32 * MiB);
+  ASSERT_TRUE(first);
+  device.refuses = true;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(arena.allocate(2 * MiB).error().code, ErrorCode::out_of_memory);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "pooch: warning: page-locking 32 MiB of host memory failed (no more): going on with 32 MiB\n");
+  EXPECT_TRUE(arena.full());
+  arena.free(*first, Mark{});
+  EXPECT_TRUE(arena.allocate(2 * MiB)) << "what there is serves on";
+}
+
 TEST(HostArena, GrowsByAsMuchAgainAsThereIs) {
   LazyDevice device(512 * MiB);
   StreamOrder order(device);
