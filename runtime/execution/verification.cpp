@@ -57,6 +57,7 @@ Status Verification::prepare(Held& held) {
   const StreamIndex stream = parts_.order.index(stream_);
   if (const auto ordered = parts_.order.follow(stream, memory_->chunks.front().before); !ordered)
     return ordered;
+  memory_->chunks.front().stays = true;
   ++memory_->chunks.front().pins;
   ready_ = true;
   return Done{};
@@ -64,6 +65,7 @@ Status Verification::prepare(Held& held) {
 
 bool Verification::give_up_memory() {
   if (!ready_) return false;
+  memory_->chunks.front().stays = false;
   --memory_->chunks.front().pins;
   ready_ = false;
   return true;

@@ -65,7 +65,7 @@ class ScriptCompiler {
     if (const std::string mine = structure_of(phase_); plan_.structure != mine)
       return wrong(fmt::format("was made for structure '{}'; the phase has {}", plan_.structure, mine));
     for (const Plan::Actions* actions : {&plan_.before, &plan_.after})
-      if (!actions->empty() && (actions->begin()->first < 0 || actions->rbegin()->first >= ops()))
+      if (!actions->empty() && actions->rbegin()->first >= ops())
         return wrong(fmt::format("acts beyond the phase's {} ops", ops()));
     for (const PlanMap& map : plan_.maps)
       if (map.buffer >= phase_.buffers.size() || !phase_.buffers[map.buffer].managed)
@@ -139,7 +139,6 @@ class ScriptCompiler {
   // --- replays
 
   Status add_replay(std::int32_t q, std::int32_t p, std::optional<Formula> formula) {
-    if (q < 0 || q >= p) return wrong(fmt::format("replays op {} before op {}", q, p));
     ScriptReplay replay;
     replay.position = q;
     script_.keeps_[q] = true;

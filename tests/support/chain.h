@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/ids.h"
+#include "core/plan.h"
 #include "core/profile.h"
 
 namespace pooch::test {
@@ -31,6 +32,26 @@ inline PhaseProfile chain_of(int maps, double op_us) {
     phase.ops.push_back(op);
   }
   return phase;
+}
+
+// Swaps the first `count` maps of such a phase; each leaves behind its op and comes back at its reader.
+inline Plan swapping_in_chain(const PhaseProfile& phase, int count) {
+  const int maps = static_cast<int>(phase.ops.size()) / 2;
+  Plan plan;
+  plan.phase = phase.id;
+  plan.structure = structure_of(phase);
+  for (int i = 0; i < maps; ++i) {
+    PlanMap& map = plan.maps.emplace_back();
+    map.map = map.buffer = static_cast<std::uint32_t>(i);
+    map.name = "map";
+    map.bytes = phase.buffers[map.buffer].bytes;
+    if (i >= count) continue;
+    map.of = MapClass::swap;
+    map.moved = map.bytes;
+    plan.after[i] = {{PlanAction::Kind::evict, map.map}};
+    plan.before[reader_in_chain(maps, i)] = {{PlanAction::Kind::prefetch, map.map}};
+  }
+  return plan;
 }
 
 }  // namespace pooch::test

@@ -68,8 +68,12 @@ std::byte* LazyDevice::translate(Address at, std::uint64_t bytes) {
 
 bool LazyDevice::step() {
   std::vector<std::deque<Task>*> ready;
-  for (auto& [stream, queue] : queues_)
-    if (!queue.empty() && (!queue.front().wait_for || *queue.front().wait_for)) ready.push_back(&queue);
+  for (auto& [stream, queue] : queues_) {
+    if (queue.empty() || (queue.front().wait_for && !*queue.front().wait_for)) continue;
+    if (stream == first_) ready.clear();
+    ready.push_back(&queue);
+    if (stream == first_) break;
+  }
   if (ready.empty()) return false;
   std::deque<Task>& queue = *ready[random_() % ready.size()];
   const Task task = std::move(queue.front());
@@ -262,20 +266,22 @@ bool LazyDevice::each_page(Address from, std::uint64_t bytes, Visit&& visit) {
 }
 
 Status LazyDevice::copy_out(std::byte* to, Address from, std::uint64_t bytes, StreamHandle stream) {
-  launch(stream, [=, this] {
+  const auto copy = [=, this] {
     each_page(from, bytes, [to](std::uint64_t offset, const std::byte* memory, std::uint64_t piece) {
       std::memcpy(to + offset, memory, piece);
     });
-  });
+  };
+  launch(stream, copy, copy_us_);
   return Done{};
 }
 
 Status LazyDevice::copy_in(Address to, const std::byte* from, std::uint64_t bytes, StreamHandle stream) {
-  launch(stream, [=, this] {
+  const auto copy = [=, this] {
     each_page(to, bytes, [from](std::uint64_t offset, std::byte* memory, std::uint64_t piece) {
       std::memcpy(memory, from + offset, piece);
     });
-  });
+  };
+  launch(stream, copy, copy_us_);
   return Done{};
 }
 

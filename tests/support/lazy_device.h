@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -36,6 +37,10 @@ class LazyDevice : public Device {
   std::uint64_t waits() const { return waits_; }                      // calls of wait()
   std::uint64_t landed_accesses() const { return landed_accesses_; }  // translations into host memory
   std::uint64_t unmaps() const { return unmaps_; }
+  // What a copy between host and device takes from now on.
+  void take_for_copies(double microseconds) { copy_us_ = microseconds; }
+  // From now on this stream's work comes first wherever it may.
+  void run_first(StreamHandle stream) { first_ = stream; }
   // A driver that takes no more than one mapping per call.
   void unmap_one_by_one() { one_by_one_ = true; }
   std::size_t events() const { return events_.size(); }
@@ -105,9 +110,10 @@ class LazyDevice : public Device {
   std::mt19937 random_;
   std::uintptr_t next_ = 100;
   std::map<StreamHandle, std::deque<Task>> queues_;
+  std::optional<StreamHandle> first_;
   std::map<EventHandle, Flag> events_;
   std::map<EventHandle, std::shared_ptr<double>> stamps_;  // of events with timing; null until recorded
-  double clock_us_ = 0;
+  double clock_us_ = 0, copy_us_ = 1;
   std::map<StreamHandle, Flag> gates_;
   std::map<Address, Mapping> mappings_;
   std::map<PhysicalHandle, Physical> physical_;

@@ -57,8 +57,10 @@ class ChainProgram {
   ChainProgram(Rig& rig, int maps) : rig_(rig), maps_(static_cast<std::size_t>(maps)) {}
 
   double op_us = 100;  // that each op takes from now on
-  // One iteration. Error: what the rig refused.
-  Status iterate();
+  // One iteration, of all maps or of the first so many. Error: what the rig refused.
+  Status iterate() { return iterate(maps_.size()); }
+  Status iterate(std::size_t maps);
+  StreamHandle stream() const { return stream_; }
   int wrong() const { return wrong_; }  // maps that were not as they were made
 
  private:
@@ -69,7 +71,11 @@ class ChainProgram {
 
   Rig& rig_;
   StreamHandle stream_ = *rig_.device.create_stream();
-  std::vector<Address> maps_;
+  struct Map {
+    Address address{};
+    std::uint64_t number = 0;  // that is in it
+  };
+  std::vector<Map> maps_;
   std::optional<Address> weight_;
   std::uint64_t made_ = 0;
   int wrong_ = 0;

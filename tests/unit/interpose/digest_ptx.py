@@ -36,7 +36,7 @@ class DigestPtx(unittest.TestCase):
                 self.assertEqual(assembler_says(PTXAS, sys.argv[1], device), (0, ""))
 
     def test_the_definition_is_the_one_of_the_library(self):
-        # As in core_test.cpp.
+        # As in digest_test.cpp.
         self.assertEqual([f"{word:016x}" for word in digest(bytes(range(100)))], KNOWN)
 
     def test_what_it_computes_is_the_digest(self):

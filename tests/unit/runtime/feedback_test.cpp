@@ -4,15 +4,12 @@
 
 #include <algorithm>
 
-#include "runtime/execution/prefetch_waits.h"
 #include "tests/support/chain.h"
-#include "tests/support/lazy_device.h"
 
 namespace pooch::runtime {
 namespace {
 
 constexpr int maps = 6;  // made by ops 0 to 5, read by ops 6 to 11 in reverse order
-constexpr int ops = 2 * maps;
 constexpr double op_us = 100;
 
 std::int32_t reader(int map) {
@@ -25,28 +22,7 @@ PhaseProfile chain() {
 
 // Swaps the first `count` maps; each comes back at its reader.
 Script at_need(const PhaseProfile& phase, int count) {
-  Plan plan;
-  plan.phase = phase.id;
-  plan.structure = structure_of(phase);
-  for (int map = 0; map < maps; ++map) {
-    const auto number = static_cast<std::uint32_t>(map);
-    const bool swapped = map < count;
-    plan.maps.push_back({number,
-                         "map",
-                         number,
-                         2 * MiB,
-                         swapped ? MapClass::swap : MapClass::keep,
-                         swapped ? 2 * MiB : 0,
-                         {},
-                         "",
-                         0,
-                         MapClass::keep,
-                         {}});
-    if (!swapped) continue;
-    plan.after[map].push_back({PlanAction::Kind::evict, number});
-    plan.before[reader(map)].push_back({PlanAction::Kind::prefetch, number});
-  }
-  auto script = Script::compile(plan, phase, 0);
+  auto script = Script::compile(test::swapping_in_chain(phase, count), phase, 0);
   EXPECT_TRUE(script) << script.error().message;
   return std::move(*script);
 }
@@ -131,101 +107,6 @@ TEST(Feedback, EndsWhenNobodyWaits) {
   for (std::size_t i = 0; i < Feedback::iterations; ++i) feedback.note({0, 0});
   EXPECT_FALSE(feedback.next(at_need(phase, 2), 1.0));
   EXPECT_TRUE(feedback.ended());
-}
-
-class PrefetchWaitsTest : public testing::Test {
- protected:
-  test::LazyDevice device_{64 * MiB};
-  StreamHandle compute_ = *device_.create_stream(), link_ = *device_.create_stream();
-  PrefetchWaits waits_{device_};
-
-  void work(StreamHandle stream, double us) {
-    device_.launch(
-        stream, [] {}, us);
-  }
-};
-
-TEST_F(PrefetchWaitsTest, AreWhatTheCopyEndsLaterThanItIsNeeded) {
-  waits_.watch(2, compute_);
-  device_.drain();
-  work(compute_, 30);
-  device_.drain();
-  waits_.needed(0, compute_);  // was not fetched
-  waits_.fetched(1, link_);
-  device_.drain();
-  waits_.needed(1, compute_);
-  EXPECT_FALSE(waits_.collect()) << "it is not over";
-  waits_.end();
-  device_.drain();
-  EXPECT_EQ(waits_.collect(), (std::vector<double>{0, 0}));
-  EXPECT_FALSE(waits_.collect());
-
-  waits_.watch(1, compute_);
-  device_.drain();
-  work(link_, 40);
-  waits_.fetched(0, link_);
-  EXPECT_TRUE(waits_.awaited(0));
-  waits_.needed(0, compute_);
-  EXPECT_FALSE(waits_.awaited(0));
-  waits_.fetched(0, link_);  // a piece that nobody has to wait for any more
-  waits_.end();
-  EXPECT_FALSE(waits_.collect()) << "the device is not through with it";
-  device_.drain();
-  const auto measured = waits_.collect();
-  ASSERT_TRUE(measured);
-  EXPECT_LE((*measured)[0], 40);
-}
-
-TEST_F(PrefetchWaitsTest, AreTheWholeCopyWhereComputeIsThereFirst) {
-  // The device runs what it may in any order: some time compute comes first.
-  double longest = 0;
-  for (int i = 0; i < 40; ++i) {
-    waits_.watch(1, compute_);
-    device_.drain();
-    work(link_, 40);
-    waits_.fetched(0, link_);
-    waits_.needed(0, compute_);
-    waits_.end();
-    device_.drain();
-    longest = std::max(longest, waits_.collect().value_or(std::vector<double>{0})[0]);
-  }
-  EXPECT_NEAR(longest, 40, 0.001);
-}
-
-TEST_F(PrefetchWaitsTest, KeepNoEvents) {
-  {
-    PrefetchWaits waits(device_);
-    for (int i = 0; i < 20; ++i) {
-      waits.watch(3, compute_);
-      waits.fetched(1, link_);
-      waits.needed(1, compute_);
-      if (i % 2 == 0) waits.give_up();
-      waits.end();
-      device_.drain();
-      waits.collect();
-    }
-    EXPECT_LE(device_.events(), 3u);
-  }
-  EXPECT_EQ(device_.events(), 0u);
-}
-
-// Gradients: made by op 8, gone when op 3 of the next iteration is about to be computed.
-TEST(ScriptLife, WhatOutlivesAnIterationIsStillThereAtTheBeginningOfTheNext) {
-  PhaseProfile phase = chain();
-  const auto made = static_cast<std::uint32_t>(phase.buffers.size());
-  phase.buffers.push_back({4 * MiB, true, 8, outside});
-  phase.buffers.push_back({4 * MiB, true, outside, 3});
-  phase.buffers.push_back({6 * MiB, true, outside, 5});  // another's
-  phase.versions.push_back({made, 0, 4 * MiB, 8, {}, Role::gradient});
-  phase.ops[8].writes.push_back(static_cast<std::uint32_t>(phase.versions.size() - 1));
-  phase.ops[8].operands.push_back(made);
-  const ScriptLife life = at_need(phase, 0).life(made);
-  EXPECT_TRUE(life.lasts);
-  EXPECT_EQ(life.from, 0);
-  EXPECT_EQ(life.away, 3);
-  EXPECT_EQ(life.back, 8);
-  EXPECT_EQ(life.to, ops - 1);
-  EXPECT_EQ(life.moved, 4 * MiB);
 }
 
 }  // namespace

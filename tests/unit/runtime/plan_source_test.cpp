@@ -160,14 +160,6 @@ TEST_F(PlanSourceTest, APlannerThatDoesNotEndIsEnded) {
   EXPECT_TRUE(fs::read_symlink("/proc/" + std::to_string(id) + "/exe", error).empty()) << "still running";
 }
 
-TEST(DetachedProcess, EndsByItselfWhenItsTimeIsOver) {
-  const auto begun = std::chrono::steady_clock::now();
-  auto process = DetachedProcess::start({{"/bin/sleep", "100"}, {}, 1});
-  ASSERT_TRUE(process) << process.error().message;
-  EXPECT_FALSE(process->ended());
-  EXPECT_TRUE(process->wait_until(begun + 50s));
-}
-
 TEST_F(PlanSourceTest, AlarmsCannotBeTrappedAwayFromUs) {
   planner("echo $$ > id; trap '' ALRM; while :; do :; done");
   const auto source = open(1);

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "runtime/memory/stream_order.h"
 #include "runtime/session/session.h"
 #include "tests/support/lazy_device.h"
 #include "tests/support/program.h"
@@ -218,37 +217,6 @@ TEST(RefusedCalls, AfterAFailureThatIsNotWantOfMemoryNothingReadsManagedMemory) 
                 plain, [] { return 0; }, out_of_memory),
             0)
       << "it touches nothing of ours";
-}
-
-TEST(StreamOrder, APointHoldsWhereItsEventWasRefused) {
-  LazyDevice lazy(512 * MiB);
-  RefusingDevice device(lazy, {1, ErrorCode::device});
-  StreamOrder order(device);
-  const StreamHandle stream = *lazy.create_stream();
-  const StreamIndex index = order.index(stream);
-  bool ran = false;
-  lazy.launch(stream, [&] { ran = true; });
-  device.hold_off(false);
-  const Mark mark = order.launched_exactly(index);
-  ASSERT_STREQ(device.struck(), "create_event");
-  while (!*order.finished(mark)) {
-  }
-  EXPECT_TRUE(ran);
-}
-
-TEST(StreamOrder, APointOfADestroyedStreamWithoutAnEventIsWaitedForWithTheWholeDevice) {
-  LazyDevice lazy(512 * MiB);
-  RefusingDevice device(lazy, {1, ErrorCode::device, /*for_ever=*/false});
-  StreamOrder order(device);
-  const StreamHandle stream = *lazy.create_stream();
-  bool ran = false;
-  lazy.launch(stream, [&] { ran = true; });
-  const Mark mark = order.launched(order.index(stream));
-  device.hold_off(false);
-  order.retire(stream);
-  ASSERT_STREQ(device.struck(), "create_event");
-  EXPECT_TRUE(*order.finished(mark));
-  EXPECT_TRUE(ran);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "core/log.h"
+#include "runtime/observe/trace_file.h"
 #include "tests/support/lazy_device.h"
 
 namespace pooch::runtime {
@@ -285,6 +286,28 @@ TEST_F(TraceTest, AFileThatCannotBeWrittenIsNamed) {
   const Status done = trace.write("/nowhere/at all.json");
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().message, "/nowhere/at all.json: No such file or directory");
+}
+
+TEST_F(TraceTest, AFileOfManyPiecesIsWrittenWholeOrLeftAsItWas) {
+  Trace trace = make();
+  constexpr std::size_t events = 12'000;  // more than one piece
+  for (std::size_t i = 0; i < events; ++i) trace.memory(i);
+  const std::string path = root / "trace.json";
+  std::ofstream(path) << "before";
+  const auto content = [&] {
+    std::ifstream file(path);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  int asked = 0;
+  const auto nobody = [] { return false; };
+  const auto no_longer = [&] { return ++asked == 1; };
+  const auto wanted = [] { return true; };
+  EXPECT_TRUE(TraceFile(trace).write(path, {.again = true}, nobody));
+  EXPECT_TRUE(TraceFile(trace).write(path, {.again = true}, no_longer));
+  EXPECT_EQ(asked, 2) << "before each piece";
+  EXPECT_EQ(content(), "before");
+  EXPECT_TRUE(TraceFile(trace).write(path, {.again = true}, wanted));
+  EXPECT_EQ(of(json::parse(content()).at("traceEvents"), "C").size(), events);
 }
 
 // Any mixture of streams and arrows, timed by events on a device that works as late as it may.
