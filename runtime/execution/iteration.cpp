@@ -17,7 +17,7 @@ Iteration::Iteration(const Script& script_, tracker::StepIndex start_, tracker::
 
 void Iteration::bind(std::int32_t at, std::span<const tracker::Operand> operands,
                      const tracker::Allocations& live) {
-  for (const Script::Touch& touch : script.first_touch(at)) {
+  for (const ScriptTouch& touch : script.first_touch(at)) {
     const tracker::Operand& operand = operands[touch.operand];
     // Of an op in the past: its allocation may be gone.
     const tracker::Allocation* const allocation = live.starting_at(operand.base);
@@ -45,7 +45,7 @@ void Iteration::keep(std::int32_t at, const Call& call, const tracker::Op& op,
 }
 
 void Iteration::went_through(std::int32_t at, Clip clip) {
-  const Script::Through wanted = script.through(at);
+  const ScriptThrough wanted = script.through(at);
   if (wanted.of != outside && wanted.clip != clip) kept.erase(wanted.of);
 }
 
