@@ -126,10 +126,10 @@ Status AliasMode::take_frames(const Layout& layout) {
 
 Status AliasMode::map_all(const PlanLayout& layout) {
   std::vector<Chunk*> sorted;
-  mappings_.resize(places_.size());
+  frames_of_.resize(places_.size());
   for (std::size_t i = 0; i < places_.size(); ++i) {
     Place& place = places_[i];
-    Mapping& mapping = mappings_[i];
+    PlaceFrames& mine = frames_of_[i];
     std::map<std::vector<std::uint32_t>, std::uint32_t> spot_of;
     std::size_t span = 0;
     std::int32_t base = 0;  // of the phase's steps
@@ -138,20 +138,20 @@ Status AliasMode::map_all(const PlanLayout& layout) {
         stay.span.from = layout.items[i].held[span].from - base;  // what arrives early may be expected later
         const std::vector<std::uint32_t>& numbers = layout.layout.frames_of[i][span++];
         const auto [spot, fresh] =
-            spot_of.try_emplace(numbers, static_cast<std::uint32_t>(mapping.spots.size()));
+            spot_of.try_emplace(numbers, static_cast<std::uint32_t>(mine.spots.size()));
         stay.spot = spot->second;
         if (!fresh) continue;
-        std::vector<Frame*>& frames = mapping.spots.emplace_back();
+        std::vector<Frame*>& frames = mine.spots.emplace_back();
         for (const std::uint32_t number : numbers) frames.push_back(&frames_[number]);
       }
-    const auto& first = mapping.spots.front();
-    mapping.common = first.size();
-    for (const auto& frames : mapping.spots) {
+    const auto& first = mine.spots.front();
+    mine.common = first.size();
+    for (const auto& frames : mine.spots) {
       const auto end = std::mismatch(first.begin(), first.end(), frames.begin(), frames.end()).first;
-      mapping.common = std::min(mapping.common, static_cast<std::size_t>(end - first.begin()));
+      mine.common = std::min(mine.common, static_cast<std::size_t>(end - first.begin()));
     }
     if (const auto mapped = residency_.map_to(*chunks_of(place), first); !mapped) return mapped;
-    chunks_of(place)->wanders = mapping.spots.size() > 1;
+    chunks_of(place)->wanders = mine.spots.size() > 1;
     sorted.push_back(chunks_of(place));
   }
   std::sort(sorted.begin(), sorted.end(),
@@ -173,7 +173,7 @@ Status AliasMode::dismantle() {
   for (const Frame& frame : frames_)
     if (!frame.given_away) pool_.give_back(frame.pieces);
   places_.clear();
-  mappings_.clear();
+  frames_of_.clear();
   index_.clear();
   frames_.clear();
   residents_ = {};
@@ -203,7 +203,7 @@ bool AliasMode::begin_tenancy(Chunk& chunk) {
 // Maps the chunk, which nobody uses any more, to other frames.
 Result<AliasMode::Admission> AliasMode::move(std::size_t place, std::uint32_t spot) {
   Chunk& chunk = *chunks_of(places_[place]);
-  Mapping& mapping = mappings_[place];
+  PlaceFrames& mine = frames_of_[place];
   if (chunk.pins > 0) return Admission::unforeseen;
   if (chunk.tenant && chunk.live && !chunk.host_valid && !chunk.expendable) return Admission::unforeseen;
   const auto finished = order_.finished(chunk.uses);
@@ -212,13 +212,13 @@ Result<AliasMode::Admission> AliasMode::move(std::size_t place, std::uint32_t sp
     busy_.add(chunk.uses);
     return Admission::busy;
   }
-  if (const auto moved = residency_.move_to(chunk, mapping.spots[spot], mapping.common); !moved) {
+  if (const auto moved = residency_.move_to(chunk, mine.spots[spot], mine.common); !moved) {
     if (residency_.doubt()) return moved.error();
     log::info("a chunk cannot be mapped anew: {}", moved.error().message);
     return Admission::unforeseen;
   }
-  moves_ += mapping.spots[spot].size() - mapping.common;
-  mapping.spot = spot;
+  moves_ += mine.spots[spot].size() - mine.common;
+  mine.spot = spot;
   return Admission::done;
 }
 
@@ -227,7 +227,7 @@ Result<AliasMode::Admission> AliasMode::give_frames(Chunk& chunk, std::size_t ph
   const auto found = index_.find(&chunk);
   if (found == index_.end()) return Admission::unforeseen;
   const Stay* const stay = places_[found->second].at(phase, step);
-  const std::uint32_t spot = mappings_[found->second].spot;
+  const std::uint32_t spot = frames_of_[found->second].spot;
   if (chunk.tenant && (stay == nullptr || stay->spot == spot)) return Admission::done;
   if (stay == nullptr) return Admission::unforeseen;
   if (stay->spot != spot)

@@ -24,6 +24,20 @@
 
 namespace pooch::runtime {
 
+// What layouts are for: the phases, by id, and their ranges, those of slots included.
+struct LayoutResidents {
+  std::vector<PlacedPhase> phases;
+  std::vector<Range*> ranges;
+  std::vector<ProfileRange> described;  // the same ones
+};
+
+// The frames that a place has in its stays.
+struct PlaceFrames {
+  std::vector<std::vector<Frame*>> spots;  // distinct ones
+  std::size_t common = 0;                  // first frames, which all spots have
+  std::uint32_t spot = 0;                  // that the chunk is mapped to
+};
+
 class AliasMode {
  public:
   AliasMode(Device& device, StreamOrder& order, HandlePool& pool, Residency& residency,
@@ -35,12 +49,7 @@ class AliasMode {
   std::size_t frames() const { return frames_.size(); }
   bool serves(const Script& script) const;
 
-  // What layouts are for: the phases, by id, and their ranges, those of slots included.
-  struct Residents {
-    std::vector<PlacedPhase> phases;
-    std::vector<Range*> ranges;
-    std::vector<ProfileRange> described;  // the same ones
-  };
+  using Residents = LayoutResidents;
   // Whether the layout is for these, and fits: bytes that it may have. Not while built(). Error:
   // out_of_memory, and why it does not.
   Result<std::uint64_t> fits(const PlanLayout& layout, const Residents& residents) const;
@@ -68,12 +77,6 @@ class AliasMode {
   std::uint64_t moves() const { return moves_; }  // frames that were mapped anew for a chunk
 
  private:
-  // The frames that a place has in its stays.
-  struct Mapping {
-    std::vector<std::vector<Frame*>> spots;  // distinct ones
-    std::size_t common = 0;                  // first frames, which all spots have
-    std::uint32_t spot = 0;                  // that the chunk is mapped to
-  };
   Chunk* chunks_of(const Place& place) const { return &residents_.ranges[place.range]->chunks[place.first]; }
   void index_places();
   Status merge_chunks();
@@ -92,7 +95,7 @@ class AliasMode {
   Departures& departures_;
   Residents residents_;
   std::vector<Place> places_;
-  std::vector<Mapping> mappings_;              // by place
+  std::vector<PlaceFrames> frames_of_;         // by place
   std::map<const Chunk*, std::size_t> index_;  // into places_
   std::vector<Frame> frames_;
   Marks busy_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/log.h"
+#include "runtime/execution/known_places.h"
 #include "runtime/memory/landing.h"
 
 namespace pooch::runtime {
@@ -14,25 +15,17 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
   const Turn::Taken turn = turn_.take(held);
   auto script = Script::compile(plan, known.profile, out_us_per_byte);
   if (!script) return script.error();
-  Adopted adopted{std::make_unique<const Script>(std::move(*script)),
-                  known,
-                  plan.backing == Backing::alias,
-                  {},
-                  {},
-                  out_us_per_byte,
-                  {}};
-  begin_trust(phase, adopted);
+  AdoptedPlan adopted{std::make_unique<const Script>(std::move(*script)), known,
+                      plan.backing == Backing::alias, out_us_per_byte};
+  book_.begin_trust(phase, adopted);
   // The old one may be what the layout is for.
-  if (book_.scripts.contains(phase))
+  if (book_.find(phase) != nullptr)
     if (const auto apart = dismantle(held); !apart) return apart;
-  if (iteration_ != nullptr && &iteration_->script == script_of(phase))
+  if (iteration_ != nullptr && &iteration_->script == book_.script_of(phase))
     if (const auto left = leave(held); !left) return left;
   const Script& taken = *adopted.script;
-  Adopted& place = book_.scripts[phase];
-  if (place.script != nullptr) book_.replaced.push_back(std::move(place.script));
-  place = std::move(adopted);
-  book_.unlaid = false;
-  book_.lack.reset();
+  book_.put(phase, std::move(adopted));
+  layouts_.reconsider();
   if (watched_ == phase) give_up_watch();
   clock_.forget(phase);
   return prepare_verification(taken, held);
@@ -40,28 +33,29 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
 
 void Executor::refresh(tracker::PhaseIndex phase, const KnownPhase& known) {
   // A layout that exists refers to what it was made from.
-  const auto found = book_.scripts.find(phase);
-  if (found != book_.scripts.end() && !alias_.built()) found->second.known = known;
+  AdoptedPlan* const adopted = book_.find(phase);
+  if (adopted != nullptr && !aliased()) adopted->known = known;
 }
 
-const Script* Executor::script_of(tracker::PhaseIndex phase) const {
-  const auto found = book_.scripts.find(phase);
-  return found == book_.scripts.end() ? nullptr : found->second.script.get();
+void Executor::add_places(Profile& profile, const std::vector<const KnownPhase*>& known) const {
+  if (known.empty()) return;
+  const KnownPlaces places(parts_.residency, parts_.temporaries);
+  profile.ranges = places.described();
+  for (PhaseProfile& phase : profile.phases) {
+    const auto found = std::find_if(known.begin(), known.end(),
+                                    [&](const KnownPhase* k) { return k->profile.id == phase.id; });
+    if (found == known.end() || !(*found)->settled) continue;
+    auto ranges = places.of(**found);
+    for (std::size_t b = 0; b < phase.buffers.size(); ++b) phase.buffers[b].ranges = std::move(ranges[b]);
+  }
 }
 
 void Executor::enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream) {
-  tally_.fallbacks_before = parts_.placement.fallbacks() - tally_.counts.unplanned;
-  tally_.asked_before = parts_.placement.asked_bytes();
+  tally_.begin_iteration();
   nvtx_iterations_.begin(script.plan().phase);
   // Every point may be asked for, and exactly.
   parts_.order.set_eager(true);
-  // Handles of one size let remapping go on without creating any. While a layout may still come they stay
-  // large: an H200 takes 1 ms to map each beside copies out. A layout may fail to come for good without being
-  // refused.
-  constexpr int most_unlaid = 24;  // iterations
-  tally_.unlaid = alias_.built() ? 0 : tally_.unlaid + 1;
-  if (script.plan().backing == Backing::remap || !may_alias() || tally_.unlaid > most_unlaid)
-    parts_.pool.use_units();
+  layouts_.begin_iteration(script.plan());
   // The phase may have turned out to be another one than was expected: then some of its ops have passed.
   const tracker::StepIndex now = parts_.tracker.steps();
   iteration_ = std::make_shared<Iteration>(script, where.start, now);
@@ -92,7 +86,7 @@ Status Executor::leave(Held& held) {
   if (const auto apart = dismantle(held); !apart) return apart;
   if (iteration_ != left) return Done{};  // another thread's op was its last
   for (std::uint32_t i = left->next_replay; i < left->script.replays().size() && left->dropped > 0; ++i) {
-    const Iteration::Kept* const kept = left->kept_for(left->script.replays()[i]);
+    const KeptCall* const kept = left->kept_for(left->script.replays()[i]);
     if (kept == nullptr) continue;
     if (const auto made = replay(i, kept->stream, held); !made) return made;
     if (iteration_ != left) return Done{};  // another thread has left it
@@ -103,7 +97,7 @@ Status Executor::leave(Held& held) {
 }
 
 void Executor::stop_following() {
-  tally_.counts.unplanned = parts_.placement.fallbacks() - tally_.fallbacks_before;
+  tally_.end_iteration();
   iteration_ = nullptr;
   ++changes_;
   waits_.end();
@@ -114,7 +108,7 @@ void Executor::stop_following() {
 void Executor::finish() {
   if (iteration_->from_the_start) {
     ++tally_.counts.planned_iterations;
-    tally_.counts.aliased_iterations += alias_.built();
+    tally_.counts.aliased_iterations += aliased();
     clock_.complete();
     note_shortage();
   }
@@ -125,35 +119,35 @@ void Executor::finish() {
 std::optional<PlanPace> Executor::pace() {
   std::optional<PlanPace> most;
   double most_ms = -1;
-  for (const auto& [phase, adopted] : book_.scripts) {
+  for (const auto& [phase, adopted] : book_.all()) {
     const Plan& plan = adopted.script->plan();
     const auto actual = clock_.median_ms(phase);
     const double all_ms =
         actual ? *actual * static_cast<double>(parts_.tracker.iterations().phase(phase).seen) : 0;
     if (all_ms <= most_ms) continue;
     most_ms = all_ms;
-    most = PlanPace{plan.predicted_ms, actual, plan.peak, tally_.peak};
+    most = PlanPace{plan.predicted_ms, actual, plan.peak, tally_.peak()};
   }
-  return tally_.peak == 0 ? std::nullopt : most;
+  return tally_.peak() == 0 ? std::nullopt : most;
 }
 
 // --- ops
 
 Result<Executor::Readied> Executor::before(const tracker::Op& op, StreamHandle stream, Held& held) {
   Readied readied;
-  if (!book_.scripts.empty()) {
+  if (!book_.empty()) {
     const Turn::Taken turn = turn_.take(held);
     const auto position = lead_up_to(op, stream, held);
     if (!position) return position.error();
     readied.position = *position;
   }
   readied.ops = parts_.tracker.ops();
-  readied.changes = changes_;
+  readied.changes = changes();
   return readied;
 }
 
 bool Executor::overtaken(const Readied& readied) const {
-  return !book_.scripts.empty() && (readied.ops != parts_.tracker.ops() || readied.changes != changes_);
+  return !book_.empty() && (readied.ops != parts_.tracker.ops() || readied.changes != changes());
 }
 
 Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, StreamHandle stream,
@@ -168,20 +162,20 @@ Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, 
   if (!op.step) {
     if (iteration_ != nullptr && iteration_->dropped > 0 && iteration_->touches_dropped(op.operands))
       if (const auto left = leave(held); !left) return left.error();
-    if (const auto admitted = admit(step_between_ops(), op.operands, held); !admitted)
+    if (const auto admitted = layouts_.admit(step_between_ops(), op.operands, held); !admitted)
       return admitted.error();
     return Position{};
   }
   for (;;) {
     const auto where = parts_.tracker.expect(op);
-    const Script* const wanted = where ? script_of(where->phase) : nullptr;
+    const Script* const wanted = where ? book_.script_of(where->phase) : nullptr;
     if (iteration_ != nullptr && (wanted != &iteration_->script || where->start != iteration_->start)) {
       if (const auto left = leave(held); !left) return left.error();
       continue;  // a host wait may have let other ops in
     }
     const tracker::StepIndex steps = parts_.tracker.steps();
     if (iteration_ == nullptr)
-      if (const auto settled = settle_mappings(wanted, held); !settled) return settled.error();
+      if (const auto settled = layouts_.settle(wanted, held); !settled) return settled.error();
     if (parts_.tracker.steps() != steps) continue;
     if (wanted == nullptr) {
       clock_.interrupt();
@@ -231,7 +225,7 @@ Status Executor::act_before(std::int32_t position, const tracker::Op& op, Stream
   if (iteration_ != mine) return Done{};
   // Memory that came free since an earlier op goes to prefetches first.
   if (const auto fetched = fetch_pending(op.operands, held); !fetched) return fetched;
-  return admit(mine->script.step_of_op(position), op.operands, held);
+  return layouts_.admit(mine->script.step_of_op(position), op.operands, held);
 }
 
 // Behind the latest op, ahead of whatever comes before the next.
@@ -246,31 +240,30 @@ std::int32_t Executor::step_between_ops() const {
 Status Executor::fetch_pending(std::span<const tracker::Operand> awaited, Held& held) {
   const std::shared_ptr<Iteration> mine = iteration_;
   while (!mine->pending.empty()) {
-    const Iteration::Pending next = mine->pending.front();
-    if (const auto fetched = fetch_aliased(next, held); !fetched) return fetched;
+    const PendingFetch next = mine->pending.front();
+    if (const auto fetched = layouts_.fetch(next, held); !fetched) return fetched;
     if (iteration_ != mine) return Done{};  // another thread's op was its last
     const std::uint64_t bytes = gather_missing(mine->maps[next.map], next.up_to);
-    if (scratch_.uses.empty()) {
+    if (uses_.empty()) {
       if (!mine->pending.empty() && mine->pending.front() == next) mine->pending.pop_front();
       continue;
     }
     if (Landing* const landing = parts_.residency.landing(); landing != nullptr) {
-      const auto waited = landing->await_untouched(scratch_.uses, Landing::Patience::none, held);
+      const auto waited = landing->await_untouched(uses_, Landing::Patience::none, held);
       if (!waited) return waited.error().code == ErrorCode::out_of_memory ? Status(Done{}) : waited.error();
       if (iteration_ != mine) return Done{};
       if (*waited) continue;
     }
-    if (const auto taken = parts_.departures.take_matching(scratch_.uses); !taken) return taken;
+    if (const auto taken = parts_.departures.take_matching(uses_); !taken) return taken;
     const auto reclaimed = parts_.departures.reclaim(bytes, Departures::Wait::no, held);
     if (!reclaimed) return reclaimed.error();
-    const std::uint64_t first_bytes = scratch_.uses.front().chunk->bytes;
+    const std::uint64_t first_bytes = uses_.front().chunk->bytes;
     std::uint64_t fits = bytes;
-    for (; !scratch_.uses.empty() && fits > parts_.pool.available(); scratch_.uses.pop_back())
-      fits -= scratch_.uses.back().chunk->bytes;
-    if (!scratch_.uses.empty()) {
-      if (const auto fetched = fetch(*mine, scratch_.uses, next.map); !fetched) return fetched;
-      if (scratch_.uses.front().chunk->state == ChunkState::evicted)
-        return Done{};  // refused: Demand's business
+    for (; !uses_.empty() && fits > parts_.pool.available(); uses_.pop_back())
+      fits -= uses_.back().chunk->bytes;
+    if (!uses_.empty()) {
+      if (const auto fetched = fetch(*mine, uses_, next.map); !fetched) return fetched;
+      if (uses_.front().chunk->state == ChunkState::evicted) return Done{};  // refused: Demand's business
     } else {
       if (!mine->awaits_fetch(awaited)) return Done{};
       const auto came = parts_.departures.reclaim(first_bytes, Departures::Wait::yes, held);
@@ -281,9 +274,9 @@ Status Executor::fetch_pending(std::span<const tracker::Operand> awaited, Held& 
   return Done{};
 }
 
-// Lists the chunks that are not on the device, of the first `up_to` bytes, in `scratch_.uses`; their bytes.
-std::uint64_t Executor::gather_missing(const Iteration::Bound& bound, std::uint64_t up_to) {
-  scratch_.uses.clear();
+// Lists the chunks that are not on the device, of the first `up_to` bytes, in `uses_`; their bytes.
+std::uint64_t Executor::gather_missing(const BoundMap& bound, std::uint64_t up_to) {
+  uses_.clear();
   std::uint64_t bytes = 0;
   if (bound.range == nullptr) return 0;
   for (Chunk& chunk : bound.range->chunks) {
@@ -291,7 +284,7 @@ std::uint64_t Executor::gather_missing(const Iteration::Bound& bound, std::uint6
     if (!chunk.frames.empty()) continue;
     if (chunk.state == ChunkState::evicting && !bound.dropped) parts_.residency.take_back(chunk);
     if (chunk.state != ChunkState::evicted) continue;
-    scratch_.uses.push_back({&chunk, true, false});
+    uses_.push_back({&chunk, true, false});
     bytes += chunk.bytes;
   }
   return bytes;
@@ -318,7 +311,7 @@ Status Executor::after(std::int32_t position, const tracker::Op& op) {
     return Done{};
   iteration_->bind(position, op.operands, parts_.tracker.allocations());
   iteration_->went_through(position, op.description.clip);
-  tally_.peak = std::max(tally_.peak, parts_.pool.in_use());
+  tally_.note_peak();
   Status outcome = Done{};
   for (const ScriptAction& action : iteration_->script.after(position)) {
     const Status done = action.kind == PlanAction::Kind::evict ? evict(action.subject) : drop(action.subject);
@@ -329,7 +322,7 @@ Status Executor::after(std::int32_t position, const tracker::Op& op) {
 }
 
 Status Executor::evict(std::uint32_t map) {
-  const Iteration::Bound& bound = iteration_->maps[map];
+  const BoundMap& bound = iteration_->maps[map];
   if (bound.range == nullptr) return Done{};
   const nvtx::Range range(nvtx::Category::evict, iteration_->script.names()[map]);
   for (Chunk& chunk : bound.range->chunks) {
@@ -361,7 +354,7 @@ bool Executor::can_be_made_again(const ScriptMap& map) {
 }
 
 Status Executor::drop(std::uint32_t map) {
-  Iteration::Bound& bound = iteration_->maps[map];
+  BoundMap& bound = iteration_->maps[map];
   if (bound.range == nullptr) return Done{};
   if (bound.range->pinned) return Done{};  // something unseen may have changed it since
   // A call that blocks may be reading it in another thread. What makes a map again may pass through other
@@ -409,16 +402,6 @@ Result<bool> Executor::freeing_outside(AllocationId allocation, Held& held) {
     return false;
   if (const auto left = leave(held); !left) return left.error();
   return true;
-}
-
-Status Executor::freed(Range& range) {
-  if (book_.scripts.empty()) return Done{};
-  for (Chunk& chunk : range.chunks) {
-    if (chunk.state != ChunkState::resident || chunk.pins > 0 || !chunk.frames.empty()) continue;
-    if (const auto begun = parts_.residency.begin_eviction(chunk); !begun) return begun;
-    parts_.departures.add(chunk);
-  }
-  return Done{};
 }
 
 }  // namespace pooch::runtime

@@ -12,7 +12,7 @@ bool Executor::learn(tracker::PhaseIndex phase) {
   auto waits = waits_.collect();
   if (!waits) return false;
   watched_.reset();
-  Adopted& adopted = book_.scripts.at(phase);
+  AdoptedPlan& adopted = *book_.find(phase);
   if (!adopted.feedback.note(std::move(*waits))) return false;
   auto next = adopted.feedback.next(*adopted.script, clock_.median_ms(phase));
   if (!next) return false;
@@ -29,7 +29,7 @@ bool Executor::learn(tracker::PhaseIndex phase) {
               next->longest_us);
   tally_.counts.moved_prefetches += next->moved;
   tally_.counts.undone_moves += next->moved == 0;
-  book_.replaced.push_back(std::exchange(adopted.script, std::make_unique<const Script>(std::move(*script))));
+  book_.replace(adopted, std::move(*script));
   clock_.forget(phase);
   return true;
 }
@@ -37,30 +37,29 @@ bool Executor::learn(tracker::PhaseIndex phase) {
 // An iteration has followed its plan to the end. Those that prove what is made again keep more than others.
 // What a plan takes is known to a page or so: little that is missing is no reason for another.
 void Executor::note_shortage() {
-  Adopted& adopted = *followed();
-  const bool asked = parts_.placement.asked_bytes() - tally_.asked_before > parts_.pool.cap() / 1024;
-  adopted.shortage.iterations = asked && !proving(adopted) ? adopted.shortage.iterations + 1 : 0;
+  AdoptedPlan& adopted = *followed();
+  const bool asked = tally_.asked_bytes() > parts_.pool.cap() / 1024;
+  adopted.short_iterations = asked && !proving(adopted) ? adopted.short_iterations + 1 : 0;
 }
 
 std::optional<double> Executor::take_shortage(tracker::PhaseIndex phase) {
   constexpr int in_a_row = 3;
-  const auto found = book_.scripts.find(phase);
-  if (found == book_.scripts.end()) return std::nullopt;
-  Shortage& shortage = found->second.shortage;
-  if (shortage.told || shortage.iterations < in_a_row) return std::nullopt;
+  AdoptedPlan* const adopted = book_.find(phase);
+  if (adopted == nullptr || adopted->shortage_told || adopted->short_iterations < in_a_row)
+    return std::nullopt;
   const auto takes_ms = clock_.median_ms(phase);
-  shortage.told = takes_ms.has_value();
+  adopted->shortage_told = takes_ms.has_value();
   return takes_ms;
 }
 
-bool Executor::proving(const Adopted& adopted) {
+bool Executor::proving(const AdoptedPlan& adopted) {
   const MapTrust& trust = adopted.trust;
   return !adopted.script->replays().empty() && (trust.sampling || trust.iterations <= Verification::proofs);
 }
 
 // An iteration that follows a plan from its first op on begins. Those that prove what is made again are not
 // like others; in alias mode prefetches belong to the layout.
-void Executor::begin_watch(tracker::PhaseIndex phase, Adopted& adopted, StreamHandle stream) {
+void Executor::begin_watch(tracker::PhaseIndex phase, AdoptedPlan& adopted, StreamHandle stream) {
   if (watched_ || adopted.alias || adopted.feedback.ended() || proving(adopted)) return;
   waits_.watch(iteration_->maps.size(), stream);
   if (waits_.watching()) watched_ = phase;

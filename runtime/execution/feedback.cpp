@@ -25,7 +25,7 @@ std::vector<std::int64_t> held(const Script& script) {
     const std::uint64_t moved = std::min(life.moved, life.bytes);
     bytes[life.away] -= static_cast<std::int64_t>(moved);
     std::uint64_t there = 0;
-    for (const ScriptLife::Return& back : life.returns) {
+    for (const ScriptReturn& back : life.returns) {
       bytes[back.position] += static_cast<std::int64_t>(std::min(back.up_to, moved) - there);
       there = std::min(back.up_to, moved);
     }

@@ -17,7 +17,7 @@ Iteration::Iteration(const Script& script_, tracker::StepIndex start_, tracker::
 
 void Iteration::bind(std::int32_t at, std::span<const tracker::Operand> operands,
                      const tracker::Allocations& live) {
-  for (const Script::Touch& touch : script.first_touch(at)) {
+  for (const ScriptTouch& touch : script.first_touch(at)) {
     const tracker::Operand& operand = operands[touch.operand];
     // Of an op in the past: its allocation may be gone.
     const tracker::Allocation* const allocation = live.starting_at(operand.base);
@@ -29,27 +29,15 @@ void Iteration::bind(std::int32_t at, std::span<const tracker::Operand> operands
 
 void Iteration::keep(std::int32_t at, const Call& call, const tracker::Op& op,
                      std::unique_ptr<Replay> replay) {
-  Kept one;
-  one.replay = std::move(replay);
-  one.operands = op.operands;
-  one.stream = call.stream;
-  one.function = call.function;
-  for (const Access& access : call.accesses) {
-    one.accesses.push_back(access.address);
-    const auto same = [&](const tracker::Operand& o) { return o.base + o.offset == access.address; };
-    const auto found = std::find_if(op.operands.begin(), op.operands.end(), same);
-    one.operand_of.push_back(static_cast<std::uint32_t>(found - op.operands.begin()));
-  }
-  if (call.substitute != nullptr) one.substitute = (*call.substitute)();
-  kept.insert_or_assign(at, std::move(one));
+  kept.insert_or_assign(at, KeptCall(call, op, std::move(replay)));
 }
 
 void Iteration::went_through(std::int32_t at, Clip clip) {
-  const Script::Through wanted = script.through(at);
+  const ScriptThrough wanted = script.through(at);
   if (wanted.of != outside && wanted.clip != clip) kept.erase(wanted.of);
 }
 
-const Iteration::Kept* Iteration::kept_for(const ScriptReplay& replay) const {
+const KeptCall* Iteration::kept_for(const ScriptReplay& replay) const {
   const auto found = kept.find(replay.position);
   if (found == kept.end() || (replay.formula && !found->second.substitute)) return nullptr;
   return &found->second;
@@ -57,7 +45,7 @@ const Iteration::Kept* Iteration::kept_for(const ScriptReplay& replay) const {
 
 bool Iteration::touches_dropped(std::span<const tracker::Operand> operands) const {
   return std::any_of(operands.begin(), operands.end(), [&](const tracker::Operand& operand) {
-    return std::any_of(maps.begin(), maps.end(), [&](const Bound& bound) {
+    return std::any_of(maps.begin(), maps.end(), [&](const BoundMap& bound) {
       return bound.dropped && bound.allocation == operand.allocation;
     });
   });
@@ -66,7 +54,7 @@ bool Iteration::touches_dropped(std::span<const tracker::Operand> operands) cons
 bool Iteration::feeds_dropped(AllocationId allocation) const {
   for (std::uint32_t i = next_replay; i < script.replays().size(); ++i) {
     const ScriptReplay& step = script.replays()[i];
-    const Kept* const call = kept_for(step);
+    const KeptCall* const call = kept_for(step);
     if (call == nullptr || !serves_dropped(step)) continue;
     for (std::size_t o = 0; o < call->operands.size(); ++o)
       if (step.operands[o].kind == ReplayPlace::Kind::original && call->operands[o].allocation == allocation)
@@ -89,7 +77,7 @@ bool Iteration::restored_again_later(std::uint32_t replay, std::uint32_t map) co
 }
 
 bool Iteration::awaits_fetch(std::span<const tracker::Operand> operands) const {
-  return std::any_of(pending.begin(), pending.end(), [&](const Pending& next) {
+  return std::any_of(pending.begin(), pending.end(), [&](const PendingFetch& next) {
     return std::any_of(operands.begin(), operands.end(), [&](const tracker::Operand& operand) {
       return operand.allocation == maps[next.map].allocation;
     });
@@ -100,7 +88,7 @@ Verification::Extents Iteration::extents_made(std::uint32_t map) const {
   Verification::Extents all, joined;
   for (const std::uint32_t index : script.maps()[map].chain) {
     const ScriptReplay& step = script.replays()[index];
-    const Kept* const call = kept_for(step);
+    const KeptCall* const call = kept_for(step);
     if (call == nullptr) continue;
     for (std::size_t o = 0; o < call->operands.size(); ++o) {
       const tracker::Operand& operand = call->operands[o];

@@ -15,11 +15,11 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "core/call.h"
 #include "core/replay.h"
+#include "runtime/execution/kept_call.h"
 #include "runtime/execution/verification.h"
 #include "runtime/memory/residency.h"
 #include "runtime/script/script.h"
@@ -27,25 +27,22 @@
 
 namespace pooch::runtime {
 
-struct Iteration {
-  // Where a map of the script is this time.
-  struct Bound {
-    Range* range = nullptr;  // nullptr: not touched yet, or its allocation has ended
-    AllocationId allocation{};
-    bool dropped = false;
-    bool remade = false;  // was dropped, and is back
-  };
-  // A call that will be replayed.
-  struct Kept {
-    std::unique_ptr<Replay> replay;
-    std::vector<tracker::Operand> operands;
-    std::vector<Address> accesses;          // of the call
-    std::vector<std::uint32_t> operand_of;  // by access: index of the operand, or none
-    StreamHandle stream{};
-    std::string_view function;
-    std::optional<Substitute> substitute;  // if a replay of it uses one
-  };
+// Where a map of the script is this time.
+struct BoundMap {
+  Range* range = nullptr;  // nullptr: not touched yet, or its allocation has ended
+  AllocationId allocation{};
+  bool dropped = false;
+  bool remade = false;  // was dropped, and is back
+};
 
+// A prefetch that waits for memory.
+struct PendingFetch {
+  std::uint32_t map;
+  std::uint64_t up_to = ~std::uint64_t{0};  // bytes from its start
+  friend bool operator==(const PendingFetch&, const PendingFetch&) = default;
+};
+
+struct Iteration {
   // It began with the step `start`; `now` is the step that comes next. `script` outlives it.
   Iteration(const Script& script, tracker::StepIndex start, tracker::StepIndex now);
 
@@ -56,7 +53,7 @@ struct Iteration {
   // Notes what the op did to its operand; replays that assume otherwise are skipped.
   void went_through(std::int32_t position, Clip clip);
   // The kept call of a replay; nullptr: none was kept.
-  const Kept* kept_for(const ScriptReplay& replay) const;
+  const KeptCall* kept_for(const ScriptReplay& replay) const;
   // The allocation ends, and so do its maps: calls `forget(map)` for each.
   template <class Forget>
   void end(AllocationId allocation, Forget&& forget) {
@@ -85,15 +82,10 @@ struct Iteration {
   std::int32_t position;        // of the op whose actions `next_action` counts
   std::size_t next_action = 0;  // of those before it
   std::uint32_t next_replay = 0;
-  std::size_t dropped = 0;            // maps
-  std::vector<Bound> maps;            // by number
-  std::map<std::int32_t, Kept> kept;  // by position
-  struct Pending {
-    std::uint32_t map;
-    std::uint64_t up_to = ~std::uint64_t{0};  // bytes from its start
-    friend bool operator==(const Pending&, const Pending&) = default;
-  };
-  std::deque<Pending> pending;                // prefetches that wait for memory, in the plan's order
+  std::size_t dropped = 0;                    // maps
+  std::vector<BoundMap> maps;                 // by number
+  std::map<std::int32_t, KeptCall> kept;      // by position
+  std::deque<PendingFetch> pending;           // in the plan's order
   std::vector<Range*> slots;                  // temporary memory, by slot, where it exists now
   std::map<std::uint32_t, Range*> stand_ins;  // by spared map, as long as the replays before one op run
 };

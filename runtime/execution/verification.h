@@ -12,8 +12,7 @@
 // the same replays proved under the phase's previous plan. Later `sample` compares one map in every eighth
 // iteration, in turn, `all` every map, both by digest alone.
 //
-// Digests are computed in one stream of pooch's own and copied to the host in another: these copies queue
-// behind evictions, and only the host waits for them. The session's mutex guards it.
+// The session's mutex guards it.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,8 @@
 
 #include "core/config.h"
 #include "core/device.h"
-#include "core/digest.h"
+#include "runtime/execution/digests.h"
+#include "runtime/execution/saved_copies.h"
 #include "runtime/memory/address_space.h"
 #include "runtime/memory/held.h"
 #include "runtime/memory/host_arena.h"
@@ -47,29 +47,43 @@ struct MapTrust {
   bool sampling = false;               // it is compared in the iteration at hand
 };
 
+// What it works with.
+struct VerificationParts {
+  Device& device;
+  StreamOrder& order;
+  Residency& residency;
+  HostArena& host;
+  Placement& placement;
+  AddressSpace& temporaries;
+};
+
+// Of a dropped map, from then until it is back and both digests are there.
+struct Comparison {
+  std::string name, function;
+  std::vector<DigestPiece> pieces;
+  std::vector<SavedCopy> copy;  // of every chunk, or none
+  std::vector<Chunk*> chunks;
+  Mark done;            // of the digests' copies to the host
+  bool pinned = false;  // from `restored` on
+};
+
 class Verification {
  public:
   static constexpr std::uint64_t sample_interval = 8;
   static constexpr std::uint8_t proofs = 2;  // comparisons that prove a map
 
-  struct Parts {
-    Device& device;
-    StreamOrder& order;
-    Residency& residency;
-    HostArena& host;
-    Placement& placement;
-    AddressSpace& temporaries;
-  };
+  using Parts = VerificationParts;
   struct Counts {
     std::uint64_t verified = 0;    // maps compared
     std::uint64_t mismatches = 0;  // of those, that differed
   };
   // `host_budget`: bytes that the arena may have.
   Verification(Verify how, std::uint64_t host_budget, const Parts& parts)
-      : how_(how), host_budget_(host_budget), parts_(parts) {}
-  ~Verification();
-  Verification(const Verification&) = delete;
-  Verification& operator=(const Verification&) = delete;
+      : how_(how),
+        device_(parts.device),
+        order_(parts.order),
+        digests_(parts.device, parts.order, parts.residency, parts.placement, parts.temporaries),
+        copies_(parts.residency, parts.host, host_budget) {}
 
   bool on() const { return how_ != Verify::off; }
   Counts counts() const { return counts_; }
@@ -79,7 +93,7 @@ class Verification {
   // Gets memory for digests. May release `held`. If there is none, nothing is verified until the next call.
   Status prepare(Held& held);
   // Others may use that memory until the next prepare(). False: they already may.
-  bool give_up_memory();
+  bool give_up_memory() { return digests_.give_up_memory(); }
 
   // An iteration follows a plan. Copies leave `host_bytes` of the host arena to the plan's swaps.
   void begin(MapTrust& trust, std::uint64_t host_bytes);
@@ -103,59 +117,25 @@ class Verification {
   std::vector<std::uint32_t> take_refused() { return std::exchange(refused_, {}); }
 
  private:
-  struct Piece {
-    Address at;
-    std::uint64_t bytes;
-    std::uint32_t before, after;  // places of the two digests on the host
-  };
-  struct Saved {
-    Chunk* chunk;
-    HostSlot slot;
-    Mark last_use;
-    std::uint64_t bytes;
-  };
-  struct Record {
-    std::string name, function;
-    std::vector<Piece> pieces;
-    std::vector<Saved> copy;  // of every chunk, or none
-    std::vector<Chunk*> chunks;
-    Mark done;            // of the digests' copies to the host
-    bool pinned = false;  // from `restored` on
-  };
-  using Records = std::map<std::uint32_t, Record>;
-
   bool wants(std::uint32_t map) const;
   bool proven(std::uint32_t map) const;
-  std::vector<Piece> pieces_of(Range& range, const Extents& written, std::vector<Chunk*>& chunks);
-  Result<Mark> digest(const Record& record, std::uint32_t Piece::*place);
-  Status save(Record& record);
-  Status put_back(Record& record);
-  Status judge(std::uint32_t map, Record& record);
-  bool equal(const Record& record);
-  void fail(const Record& record);
+  static std::vector<DigestPiece> pieces_of(Range& range, const Extents& written,
+                                            std::vector<Chunk*>& chunks);
+  Status judge(std::uint32_t map, Comparison& comparison);
+  bool equal(const Comparison& comparison);
+  void fail(const Comparison& comparison);
   Status settle_late(Late late, Held& held);
-  void release(Record& record);
-  std::optional<std::uint32_t> take_place();
-  Address on_device(std::uint32_t place) const;
-  Digest result(std::uint32_t place) const;
-  void disable(const Error& why);
+  void release(Comparison& comparison);
 
   const Verify how_;
-  const std::uint64_t host_budget_;
-  Parts parts_;
-  bool working_ = true;                       // digests can be computed
-  StreamHandle stream_{}, results_stream_{};  // from the first prepare() on
-  std::byte* results_ = nullptr;              // on the host, page-locked: digests by place
-  Marks abandoned_;  // copies of digests no longer needed: their places on the device are reused
-  std::vector<std::uint32_t> free_places_;
-  Range* memory_ = nullptr;  // on the device: digests by place; its chunk is pinned while `ready_`
-  bool ready_ = false;
-
-  MapTrust* trust_ = nullptr;  // of the plan at hand
-  std::uint64_t host_bytes_ = 0, copied_bytes_ = 0;
-  Records records_;                // by map, from dropping() on
-  std::deque<std::uint32_t> due_;  // maps to be compared
-  std::deque<Record> late_;        // samples; their maps may be gone
+  Device& device_;
+  StreamOrder& order_;
+  Digests digests_;
+  SavedCopies copies_;
+  MapTrust* trust_ = nullptr;                        // of the plan at hand
+  std::map<std::uint32_t, Comparison> comparisons_;  // by map, from dropping() on
+  std::deque<std::uint32_t> due_;                    // maps to be compared
+  std::deque<Comparison> late_;                      // samples; their maps may be gone
   std::vector<std::uint32_t> refused_;
   std::optional<Error> failure_;
   Counts counts_;

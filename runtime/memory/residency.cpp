@@ -3,16 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/log.h"
 #include "runtime/memory/landing.h"
 
 namespace pooch::runtime {
-
-bool Range::used_beside(StreamIndex stream) const {
-  return std::any_of(chunks.begin(), chunks.end(), [stream](const Chunk& chunk) {
-    return std::any_of(chunk.uses.begin(), chunk.uses.end(), [stream](Mark m) { return m.stream != stream; });
-  });
-}
 
 Residency::Residency(Device& device, StreamOrder& order, HandlePool& pool, HostArena& arena,
                      StreamHandle out_stream, StreamHandle in_stream)
@@ -21,7 +14,9 @@ Residency::Residency(Device& device, StreamOrder& order, HandlePool& pool, HostA
       pool_(pool),
       arena_(arena),
       out_(order.index(out_stream)),
-      in_(order.index(in_stream)) {
+      in_(order.index(in_stream)),
+      mappings_(device, pool),
+      checks_(arena) {
   order_.set_own(out_);
   order_.set_own(in_);
 }
@@ -66,7 +61,7 @@ void Residency::close(Range& range, const Marks& after) {
   for (Chunk& chunk : range.chunks) {
     if (std::exchange(chunk.stays, false)) --chunk.pins;
     if (landing_ != nullptr) landing_->closing(chunk);
-    drop_check(chunk);
+    checks_.drop(chunk);
     if (!chunk.landed) drop_host_copy(chunk);
     chunk.live = false;
     chunk.stale = false;
@@ -84,7 +79,7 @@ void Residency::close(Range& range, const Marks& after) {
 
 Marks Residency::unused_marks() const {
   Marks marks;
-  for (const Chunk* chunk : mapped_)
+  for (const Chunk* chunk : mappings_.chunks())
     if (chunk->occupied == 0) marks.add(chunk->uses);
   return marks;
 }
@@ -165,7 +160,7 @@ Status Residency::make_resident(const std::vector<ChunkUse>& uses) {
     if (!outcome) break;
     fresh_.push_back(&chunk);
   }
-  if (const auto granted = grant_access(); !granted) {
+  if (const auto granted = mappings_.grant_access(fresh_); !granted) {
     for (Chunk* chunk : fresh_) unback(*chunk);
     return granted.error();
   }
@@ -237,77 +232,21 @@ void Residency::used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t
 // --- moves
 // -----------------------------------------------------------------------------------------------------
 
-Status Residency::map(const Chunk& chunk, const Pieces& pieces) {
-  Address at = chunk.address;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (const auto mapped = device_.map(at, pieces[i].bytes, pieces[i].handle); !mapped) {
-      unmap_for_pool(chunk.address, Pieces(pieces.begin(), pieces.begin() + static_cast<std::ptrdiff_t>(i)));
-      pool_.give_back(Pieces(pieces.begin() + static_cast<std::ptrdiff_t>(i), pieces.end()));
-      return mapped;
-    }
-    at = at + pieces[i].bytes;
-  }
-  return Done{};
-}
-
-// Gives the pool back what could be unmapped. The rest serves nobody any more: who was given it would share
-// it with whatever is reached at the old address.
-void Residency::unmap_for_pool(Address at, const Pieces& pieces) {
-  std::size_t gone = 0;
-  if (unmap(at, pieces, gone)) return pool_.give_back(pieces);
-  const auto left = pieces.begin() + static_cast<std::ptrdiff_t>(gone);
-  pool_.give_back(Pieces(pieces.begin(), left));
-  pool_.abandon(Pieces(left, pieces.end()));
-}
-
-// One call for neighbours, as NVIDIA's sample vectorAddMMAP does it; the documentation speaks of whole
-// mappings and does not say how many. A driver that takes one only is asked for one at a time.
-Status Residency::unmap(Address at, std::span<const Piece> pieces, std::size_t& gone) {
-  gone = 0;
-  if (pieces.empty()) return Done{};
-  if (unmaps_runs_ || pieces.size() == 1) {
-    std::uint64_t bytes = 0;
-    for (const Piece& piece : pieces) bytes += piece.bytes;
-    const auto unmapped = device_.unmap(at, bytes);
-    if (unmapped) gone = pieces.size();
-    if (unmapped || pieces.size() == 1) return unmapped;
-    unmaps_runs_ = false;
-  }
-  for (; gone < pieces.size(); ++gone) {
-    if (const auto unmapped = device_.unmap(at, pieces[gone].bytes); !unmapped) return unmapped;
-    at = at + pieces[gone].bytes;
-  }
-  return Done{};
-}
-
 Status Residency::back(Chunk& chunk) {
   auto pieces = pool_.acquire(chunk.bytes);
   if (!pieces) return pieces.error();
   if (chunk.landed)
     if (const auto left = landing_->unmap(chunk); !left) return pool_.give_back(*pieces), left;
-  if (const auto mapped = map(chunk, *pieces); !mapped) return mapped;
+  if (const auto mapped = mappings_.map(chunk, *pieces); !mapped) return mapped;
   chunk.pieces = std::move(*pieces);
-  add_mapped(chunk);
+  mappings_.add(chunk);
   return Done{};
 }
 
 // Undoes `back`: nothing has used the mapping yet.
 void Residency::unback(Chunk& chunk) {
-  unmap_for_pool(chunk.address, std::exchange(chunk.pieces, {}));
-  remove_mapped(chunk);
-}
-
-// One call per run of neighbours: it is the most expensive of the mapping calls.
-Status Residency::grant_access() {
-  std::sort(fresh_.begin(), fresh_.end(),
-            [](const Chunk* a, const Chunk* b) { return a->address < b->address; });
-  for (std::size_t i = 0; i < fresh_.size();) {
-    const Address start = fresh_[i]->address;
-    Address end = start;
-    for (; i < fresh_.size() && fresh_[i]->address == end; ++i) end = end + fresh_[i]->bytes;
-    if (const auto granted = device_.set_access(start, end - start); !granted) return granted.error();
-  }
-  return Done{};
+  mappings_.unmap_for_pool(chunk.address, std::exchange(chunk.pieces, {}));
+  mappings_.remove(chunk);
 }
 
 Trace::Number Residency::begin_slice(TraceTrack track, const Chunk& chunk, StreamIndex stream) {
@@ -344,13 +283,13 @@ Status Residency::fetch(Chunk& chunk) {
 Status Residency::save(Chunk& chunk) {
   if (!chunk.live || chunk.expendable) return Done{};
   const bool good = chunk.host_valid;
-  if (good && (!checks_ || chunk.stale || !chunk.frames.empty())) return Done{};
+  if (good && (!checks_.on() || chunk.stale || !chunk.frames.empty())) return Done{};
   auto slot = landing_ != nullptr ? landing_->room_for(chunk) : arena_.allocate(chunk.occupied);
   if (!slot)
     return good ? Status(Done{}) : slot.error();  // without room for a second copy nothing is compared
   if (good) {
-    drop_check(chunk);
-    earlier_copies_[&chunk] = take_copy(chunk).first;
+    checks_.drop(chunk);
+    checks_.keep(chunk, take_copy(chunk).first);
   }
   return copy_out(chunk, std::move(*slot));
 }
@@ -386,34 +325,6 @@ Status Residency::copy_out(Chunk& chunk, HostSlot slot) {
   return Done{};
 }
 
-void Residency::drop_check(Chunk& chunk) {
-  const auto earlier = earlier_copies_.find(&chunk);
-  if (earlier == earlier_copies_.end()) return;
-  arena_.free(std::move(earlier->second), chunk.slot_use);
-  earlier_copies_.erase(earlier);
-}
-
-// The host saw the new copy end.
-void Residency::check_copy(Chunk& chunk) {
-  const auto earlier = earlier_copies_.find(&chunk);
-  if (earlier == earlier_copies_.end()) return;
-  std::vector<std::byte> bytes[2];
-  const HostSlot* const slots[2] = {&earlier->second, &chunk.slot};
-  for (int i = 0; i < 2; ++i) {
-    for (const HostExtent& extent : *slots[i])
-      bytes[i].insert(bytes[i].end(), extent.memory, extent.memory + extent.bytes);
-    bytes[i].resize(chunk.occupied);
-  }
-  const auto [first, other] = std::mismatch(bytes[0].begin(), bytes[0].end(), bytes[1].begin());
-  if (first != bytes[0].end())
-    log::error(
-        "POOCH_CHECK: {} at {:#x} was changed on the device, from byte {} on, by something that no call "
-        "named; its "
-        "newer content is kept",
-        chunk.name.empty() ? "memory" : chunk.name, raw(chunk.address), first - bytes[0].begin());
-  drop_check(chunk);
-}
-
 Status Residency::begin_eviction(Chunk& chunk) {
   if (landing_ != nullptr) landing_->leaving(chunk);
   if (const auto saved = save(chunk); !saved) return saved;
@@ -422,7 +333,7 @@ Status Residency::begin_eviction(Chunk& chunk) {
 }
 
 void Residency::take_back(Chunk& chunk) {
-  drop_check(chunk);
+  checks_.drop(chunk);
   chunk.state = ChunkState::resident;
   if (landing_ != nullptr && !chunk.stale) drop_host_copy(chunk);
 }
@@ -446,19 +357,17 @@ Status Residency::finish_evictions(std::vector<Chunk*> chunks) {
       pieces.insert(pieces.end(), (*next)->pieces.begin(), (*next)->pieces.end());
     }
     std::size_t gone = 0;
-    const auto unmapped = unmap(start, pieces, gone);
+    const auto unmapped = mappings_.unmap(start, pieces, gone);
     if (!unmapped && gone == 0) return unmapped;
     // Half of it gone, the rest is of no use: who comes back to these addresses is refused by the driver.
-    const auto left = pieces.begin() + static_cast<std::ptrdiff_t>(gone);
-    pool_.give_back(Pieces(pieces.begin(), left));
-    pool_.abandon(Pieces(left, pieces.end()));
+    mappings_.give_back(pieces, gone);
     for (; first != next; ++first) {
       Chunk& chunk = **first;
-      check_copy(chunk);
+      checks_.compare(chunk);
       chunk.pieces.clear();
-      remove_mapped(chunk);
+      mappings_.remove(chunk);
       if (chunk.live) ++evictions_;
-      chunk.state = chunk.away();
+      chunk.state = state_without_memory(chunk);
       chunk.stale = false;
       chunk.expendable = false;
       chunk.uses.clear();
@@ -494,17 +403,6 @@ Status Residency::put_back(Chunk& chunk, HostSlot slot, Mark last_use) {
   chunk.slot_use = last_use;
   chunk.host_valid = true;
   return fetch(chunk);
-}
-
-void Residency::add_mapped(Chunk& chunk) {
-  chunk.mapped_index = static_cast<std::uint32_t>(mapped_.size());
-  mapped_.push_back(&chunk);
-}
-
-void Residency::remove_mapped(Chunk& chunk) {
-  mapped_[chunk.mapped_index] = mapped_.back();
-  mapped_[chunk.mapped_index]->mapped_index = chunk.mapped_index;
-  mapped_.pop_back();
 }
 
 }  // namespace pooch::runtime

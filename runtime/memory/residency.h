@@ -35,81 +35,15 @@
 #include "core/function_ref.h"
 #include "core/ids.h"
 #include "core/result.h"
+#include "runtime/memory/chunk.h"
+#include "runtime/memory/copy_checks.h"
 #include "runtime/memory/handle_pool.h"
 #include "runtime/memory/host_arena.h"
+#include "runtime/memory/mappings.h"
 #include "runtime/memory/stream_order.h"
 #include "runtime/observe/trace.h"
 
 namespace pooch::runtime {
-
-enum class ChunkState : std::uint8_t { unbacked, resident, evicting, evicted, dropped };
-
-struct Chunk {
-  Address address{};
-  std::uint64_t bytes = 0;     // of the handles that back it, usually one
-  std::uint64_t offset = 0;    // within its range
-  std::uint64_t occupied = 0;  // its bytes that the live allocation covers
-  AllocationId owner{};        // that allocation
-  ChunkState state = ChunkState::unbacked;
-  Pieces pieces;            // its memory
-  bool live = false;        // its content has a meaning
-  bool host_valid = false;  // the host slot holds that content
-  bool landed = false;      // not resident, but `slot`, one handle of the host's, is mapped at the address
-  // Resident, but the content is only in the host slot: an op is about to overwrite it, or (alias mode)
-  // others have taken its frames.
-  bool stale = false;
-  HostSlot slot;
-  Mark slot_use;  // the last copy from or to the slot
-  Marks uses;     // submitted work that touches the backing: it must finish before the handle may move
-  Marks before;   // what a new use must follow: a fetch, or the life of an earlier allocation at this address
-  // Alias mode: the pieces of memory that it is mapped to and shares with other chunks. Its state stays
-  // resident; `stale` and `tenant` tell whether its content is there.
-  std::vector<struct Frame*> frames;
-  bool wanders = false;           // it has other frames in other stays
-  bool tenant = false;            // it is the latest tenant of all its frames
-  bool expendable = false;        // the plan has dropped the content, and no replay has recomputed it yet
-  std::string_view name{};        // of the map that it is part of, for the timeline
-  std::uint64_t flow = 0;         // the timeline's arrow from its eviction to its next use
-  int pins = 0;                   // uses in flight outside of the session's mutex, and `stays`
-  bool stays = false;             // is pinned as long as its allocation lives
-  std::uint64_t last_use = 0;     // Placement::clock() at its latest use
-  std::uint64_t gathered_by = 0;  // op that last listed it, and where in its list
-  std::uint32_t gathered_index = 0;
-  std::uint32_t mapped_index = 0;  // place in Residency::mapped()
-
-  // The state of its content once it has no memory.
-  ChunkState away() const {
-    if (!live) return ChunkState::unbacked;
-    return host_valid ? ChunkState::evicted : ChunkState::dropped;
-  }
-};
-
-// Physical memory that several chunks are mapped to, whose stays do not overlap.
-struct Frame {
-  Pieces pieces;
-  Chunk* tenant = nullptr;  // the chunk whose content it holds in part, or held last
-  bool given_away = false;  // alias mode ends, and the tenant keeps the memory
-};
-
-// A range of addresses with its chunks. It outlives allocations: a freed range keeps its handles mapped.
-struct Range {
-  Address base{};
-  std::uint64_t bytes = 0;
-  std::vector<Chunk> chunks;
-  bool in_use = false;  // a live allocation owns it
-  bool pinned = false;  // and each chunk of it `stays`
-
-  // Whether a stream other than this one has touched it.
-  bool used_beside(StreamIndex stream) const;
-};
-
-// One chunk that an op touches.
-struct ChunkUse {
-  Chunk* chunk;
-  bool needs_content;         // its old bytes must be there
-  bool changes;               // its bytes may differ afterwards
-  std::uint32_t operand = 0;  // index of the op's first operand that touches it
-};
 
 class Landing;
 
@@ -121,10 +55,8 @@ class Residency {
   // From now on shows copies in the timeline; nullptr: in none.
   void show_in(Trace* trace) { trace_ = trace; }
 
-  // From now on clean chunks are copied all the same when they leave, and compared with the copy that the
-  // host has. A difference was written by an access that no operand named. It is reported, and the newer
-  // content counts.
-  void check_copies() { checks_ = true; }
+  // From now on.
+  void check_copies() { checks_.begin(); }
 
   // Chunks land from now on; nullptr: none does, for good.
   void land_with(Landing* landing) { landing_ = landing; }
@@ -173,7 +105,7 @@ class Residency {
   void used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op);
 
   // --- evictions
-  const std::vector<Chunk*>& mapped() const { return mapped_; }
+  const std::vector<Chunk*>& mapped() const { return mappings_.chunks(); }
   // Error out_of_memory: the arena has no room for the content.
   Status begin_eviction(Chunk& chunk);
   // Cancels an eviction that has begun.
@@ -221,19 +153,10 @@ class Residency {
 
  private:
   Status copy_out(Chunk& chunk, HostSlot slot);
-  void check_copy(Chunk& chunk);
-  void drop_check(Chunk& chunk);
-  Status map(const Chunk& chunk, const Pieces& pieces);
-  // What is mapped from `at` on by these pieces, one behind the other. Where it fails, `gone` of them went.
-  Status unmap(Address at, std::span<const Piece> pieces, std::size_t& gone);
-  void unmap_for_pool(Address at, const Pieces& pieces);
   Status back(Chunk& chunk);
   void unback(Chunk& chunk);
   static void without_memory(Chunk& chunk);
   Trace::Number begin_slice(TraceTrack track, const Chunk& chunk, StreamIndex stream);
-  Status grant_access();
-  void add_mapped(Chunk& chunk);
-  void remove_mapped(Chunk& chunk);
 
   Device& device_;
   StreamOrder& order_;
@@ -241,13 +164,11 @@ class Residency {
   HostArena& arena_;
   StreamIndex out_, in_;
   std::map<Address, Range> ranges_;
-  std::vector<Chunk*> mapped_;
+  Mappings mappings_;
+  CopyChecks checks_;
   std::vector<Chunk*> fresh_;  // mapped by the running make_resident; reused storage
   std::uint64_t evictions_ = 0;
-  bool unmaps_runs_ = true;  // the driver takes several mappings at once
   std::optional<Error> doubt_;
-  bool checks_ = false;
-  std::map<const Chunk*, HostSlot> earlier_copies_;  // of those that are copied again to be compared
   Trace* trace_ = nullptr;
   Landing* landing_ = nullptr;
 };

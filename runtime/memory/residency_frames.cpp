@@ -33,11 +33,11 @@ Status Residency::merge(Range& range, std::size_t first, std::size_t count) {
     whole.stays |= part->stays;
   }
   whole.host_valid = any_content;
-  whole.state = whole.away();
+  whole.state = state_without_memory(whole);
   *from = std::move(whole);
   range.chunks.erase(from + 1, to);
   for (Chunk& chunk : range.chunks)
-    if (!chunk.pieces.empty()) mapped_[chunk.mapped_index] = &chunk;
+    if (!chunk.pieces.empty()) mappings_.moved(chunk);
   return Done{};
 }
 
@@ -48,7 +48,7 @@ static Pieces pieces_of(std::span<Frame* const> frames) {
 }
 
 Status Residency::map_to(Chunk& chunk, std::vector<Frame*> frames) {
-  if (const auto mapped = map(chunk, pieces_of(frames)); !mapped) return mapped;
+  if (const auto mapped = mappings_.map(chunk, pieces_of(frames)); !mapped) return mapped;
   chunk.stale = chunk.state == ChunkState::evicted;
   chunk.expendable = chunk.state == ChunkState::dropped;
   chunk.state = ChunkState::resident;
@@ -67,7 +67,7 @@ Status Residency::move_to(Chunk& chunk, std::vector<Frame*> frames, std::size_t 
   Address start = chunk.address;
   for (const Piece& piece : staying) start = start + piece.bytes;
   std::size_t gone = 0;
-  Status moved = unmap(start, leaving, gone);
+  Status moved = mappings_.unmap(start, leaving, gone);
   Pieces mapped = staying;
   if (moved) {
     Address at = start;
@@ -82,7 +82,7 @@ Status Residency::move_to(Chunk& chunk, std::vector<Frame*> frames, std::size_t 
     doubt_ = doubt_.value_or(moved.error());
   }
   if (!moved) {
-    if (const auto unmapped = unmap(chunk.address, mapped, gone); !unmapped)
+    if (const auto unmapped = mappings_.unmap(chunk.address, mapped, gone); !unmapped)
       doubt_ = doubt_.value_or(unmapped.error());
     chunk.frames.clear();
     without_memory(chunk);
@@ -101,18 +101,18 @@ Status Residency::unmap_from_frames(Chunk& chunk) {
     chunk.pieces = std::move(pieces);
     for (Frame* frame : frames) frame->given_away = true;
     chunk.stale = chunk.expendable = chunk.wanders = false;
-    add_mapped(chunk);
+    mappings_.add(chunk);
     return Done{};
   }
   std::size_t gone = 0;
-  const auto unmapped = unmap(chunk.address, pieces, gone);
+  const auto unmapped = mappings_.unmap(chunk.address, pieces, gone);
   if (!unmapped && !doubt_) doubt_ = unmapped.error();
   without_memory(chunk);
   return unmapped;
 }
 
 void Residency::without_memory(Chunk& chunk) {
-  chunk.state = chunk.away();
+  chunk.state = state_without_memory(chunk);
   chunk.stale = chunk.expendable = chunk.wanders = false;
   chunk.uses.clear();
   chunk.before.clear();

@@ -34,7 +34,7 @@ void Marks::add_beside(Mark mark) {
 
 StreamOrder::~StreamOrder() {
   for (Stream& stream : streams_)
-    for (const Recorded& recorded : stream.events) (void)device_.destroy_event(recorded.event);
+    for (const Stream::Recorded& recorded : stream.events) (void)device_.destroy_event(recorded.event);
   for (const EventHandle event : spare_events_) (void)device_.destroy_event(event);
 }
 
@@ -110,8 +110,7 @@ void StreamOrder::advance(Stream& stream, std::uint64_t ticket) {
 Result<EventHandle> StreamOrder::event_for(Mark mark) {
   Stream& s = at(mark.stream);
   if (mark.ticket <= s.done) return EventHandle::none;
-  const auto covering = std::partition_point(s.events.begin(), s.events.end(),
-                                             [&](const Recorded& r) { return r.ticket < mark.ticket; });
+  const auto covering = s.covering(mark.ticket);
   if (covering != s.events.end()) return covering->event;
   if (can_record(s)) return record(s);
   if (const auto drained = drain(s); !drained) return drained.error();
@@ -124,8 +123,7 @@ Status StreamOrder::drain(Stream& stream) {
     const Stream& blocking = at(mark.stream);
     if (mark.ticket <= blocking.done) continue;
     // Asked without recording anything, which might lead here again.
-    const bool covered = !blocking.events.empty() && blocking.events.back().ticket >= mark.ticket;
-    const auto passed = covered ? finished(mark) : Result<bool>(false);
+    const auto passed = blocking.covers(mark.ticket) ? finished(mark) : Result<bool>(false);
     if (!passed) return passed.error();
     if (!*passed)
       return Error{ErrorCode::internal,
@@ -205,7 +203,7 @@ Status StreamOrder::note_host_wait() {
     const Stream& s = streams_[i];
     if (s.own || s.last == s.done) continue;
     // Nothing is put into the program's stream for this.
-    if (s.events.empty() || s.events.back().ticket < s.last) return Done{};
+    if (!s.covers(s.last)) return Done{};
     const auto idle = finished({StreamIndex{i}, s.last});
     if (!idle) return idle.error();
     if (!*idle) return Done{};
@@ -219,8 +217,7 @@ void StreamOrder::retire(StreamHandle stream) {
   if (found == index_.end()) return;
   Stream& s = at(found->second);
   s.following = {};  // it waits no more
-  const bool covered = s.last == s.done || (!s.events.empty() && s.events.back().ticket == s.last);
-  if (!covered) try_to_record(s);
+  if (s.last != s.done && !s.covers(s.last)) try_to_record(s);
   index_.erase(found);
 }
 

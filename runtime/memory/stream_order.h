@@ -60,6 +60,29 @@ class Marks {
   std::vector<Mark> many_;
 };
 
+// What is known of one stream.
+struct OrderedStream {
+  struct Recorded {
+    std::uint64_t ticket;
+    EventHandle event;
+  };
+
+  StreamHandle handle;
+  std::uint64_t last = 0;                // ticket of the latest work
+  std::uint64_t done = 0;                // known to be finished up to here
+  std::deque<Recorded> events;           // not yet known to be finished, in order
+  std::vector<std::uint64_t> following;  // by stream index: how far this stream waits for that one
+  bool own = false;                      // not the program's
+
+  // Whether there is an event at the point or behind it.
+  bool covers(std::uint64_t ticket) const { return !events.empty() && events.back().ticket >= ticket; }
+  // The first such event; the end of `events` where there is none.
+  std::deque<Recorded>::const_iterator covering(std::uint64_t ticket) const {
+    return std::partition_point(events.begin(), events.end(),
+                                [ticket](const Recorded& r) { return r.ticket < ticket; });
+  }
+};
+
 class StreamOrder {
  public:
   explicit StreamOrder(Device& device) : device_(device) {}
@@ -121,18 +144,7 @@ class StreamOrder {
   void retire(StreamHandle stream);
 
  private:
-  struct Recorded {
-    std::uint64_t ticket;
-    EventHandle event;
-  };
-  struct Stream {
-    StreamHandle handle;
-    std::uint64_t last = 0;                // ticket of the latest work
-    std::uint64_t done = 0;                // known to be finished up to here
-    std::deque<Recorded> events;           // not yet known to be finished, in order
-    std::vector<std::uint64_t> following;  // by stream index: how far this stream waits for that one
-    bool own = false;                      // not the program's
-  };
+  using Stream = OrderedStream;
 
   Stream& at(StreamIndex i) { return streams_[static_cast<std::uint32_t>(i)]; }
   const Stream& at(StreamIndex i) const { return streams_[static_cast<std::uint32_t>(i)]; }

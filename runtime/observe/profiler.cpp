@@ -35,40 +35,21 @@ bool Profiler::describing() const {
   return known == known_.end() || known->second.described < most_described;
 }
 
-std::uint64_t Profiler::begin(StreamHandle stream) {
-  const std::uint64_t number = next_op_++;
-  if (const auto begun = timer_->begin(number, stream); !begun) fail(begun.error());
-  targets_.push_back({false, 0, false, true});
-  ++pending_;
-  ++under_way_;
-  return number;
-}
-
 void Profiler::end(std::uint64_t number, StreamHandle stream, const tracker::Op& op, bool disturbed) {
-  if (!timer_) return;  // all measuring has ended
-  if (const auto ended = timer_->end(number, stream); !ended) fail(ended.error());
-  --under_way_;
-  Target& target = targets_[number - (next_op_ - targets_.size())];
-  if (op.step) ++timed_steps_;
+  if (!measuring()) return;       // all measuring has ended
+  std::optional<TimedCall> call;  // none: a trial
   if (op.step)
-    target = {true, tracker_.steps(), disturbed, true, true};
+    call = {true, tracker_.steps(), disturbed};
   else if (is_host_copy(op.description.kind))
-    target = {false, tracker_.host_copies(), disturbed, true, true};
-  else
-    target.pending = false, --pending_;  // a trial
-  if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
-  if (early_ && target.step && !running_) early_->steps.resize(target.index - early_->start + 1);
-}
-
-// No more is measured, so what is not known well enough by now gets no plan.
-void Profiler::fail(const Error& why) {
-  if (!std::exchange(failed_, true)) log::warn("ops cannot be timed: {}", why.message);
+    call = {false, tracker_.host_copies(), disturbed};
+  times_.end(number, stream, call);
+  if (early_ && op.step && !running_) early_->steps.resize(call->index - early_->start + 1);
 }
 
 void Profiler::launched() {
   for (const tracker::Iteration& iteration : tracker_.take_completed()) {
     keep(iteration);
-    if (timer_) collect();
+    if (measuring()) collect();
   }
   const auto where = tracker_.iterations().where();
   if (running_ && (!where || (where->start != running_->start && where->start != tracker_.steps())))
@@ -77,120 +58,42 @@ void Profiler::launched() {
     decide_early();
   else if (where->start == tracker_.steps())
     decide(where->start);
-  if (timer_ && !timing_ && under_way_ == 0 && (drained() || passed())) {
+  if (measuring() && !timing_ && times_.through()) {
     end_timer();
     fill_in();
   }
 }
 
-// Whether the device has done all that was timed. Asked now and then: a timer costs as long as it lives.
-bool Profiler::passed() {
-  constexpr unsigned now_and_then = 16;
-  if (!marked_) mark();
-  if (++since_asked_ < now_and_then || marks_.empty()) return false;
-  since_asked_ = 0;
-  while (!marks_.empty()) {
-    const auto finished = device_.finished(marks_.back());
-    if (!finished || !*finished) return false;
-    (void)device_.destroy_event(marks_.back());
-    marks_.pop_back();
-  }
-  return true;
-}
-
-// Puts an event behind the timed work of every stream; none at all where one cannot have its own.
-void Profiler::mark() {
-  marked_ = true;
-  for (const StreamHandle stream : streams_)
-    if (!mark(stream)) return drop_marks();
-}
-
-bool Profiler::mark(StreamHandle stream) {
-  const auto capturing = device_.capturing(stream);
-  if (stream == StreamHandle::per_thread || !capturing || *capturing) return false;
-  const auto event = device_.create_event();
-  if (!event) return false;
-  marks_.push_back(*event);
-  return bool(device_.record(*event, stream));
-}
-
-void Profiler::drop_marks() {
-  for (const EventHandle event : marks_) (void)device_.destroy_event(event);
-  marks_.clear();
-}
-
-void Profiler::stream_destroyed(StreamHandle stream) {
-  if (std::erase(streams_, stream) > 0 && timer_) (void)mark(stream);
+void Profiler::collect() {
+  times_.collect([this](const TimedCall& call) { return find(call); });
 }
 
 void Profiler::end_timer() {
-  times_.clear();
-  (void)timer_->stop(times_);
-  timer_.reset();
-  assign(times_);
-  log::info("{} calls have been timed", next_op_);
+  times_.stop([this](const TimedCall& call) { return find(call); });
   early_.reset();
-  streams_.clear();
-  drop_marks();
 }
 
-// CUPTI's records come by ways that a driver may change. Where they lack many ops, events tell.
-bool Profiler::lacks_many() const {
-  const auto lacking =
-      std::ranges::count_if(targets_, [](const Target& t) { return t.pending && t.step && t.launched; });
-  return source_ == "cupti" && static_cast<std::size_t>(lacking) * lacking_share > timed_steps_;
-}
-
-void Profiler::turn_to_events() {
-  log::info("CUPTI tells no times of many ops: they come from events");
-  choice_ = cupti::TimerChoice::events;
-  for (auto& [phase, known] : known_)
-    std::erase_if(known.timed, [](const Timed& t) { return !is_complete(t); });
-  running_.reset();
-  timing_ = false;
-}
-
-// Everything that was timed has finished, so an op without a time had nothing to do.
 void Profiler::fill_in() {
-  if (lacks_many()) {
-    turn_to_events();
-    targets_.clear();
+  if (times_.lacks_many()) {
+    times_.turn_to_events();
+    for (auto& [phase, known] : known_)
+      std::erase_if(known.timed, [](const TimedIteration& t) { return !t.complete(); });
+    running_.reset();
+    timing_ = false;
   }
-  for (const Target& target : targets_) {
-    if (!target.pending || !target.step || target.index == 0) continue;
-    const TimedOp* const before = find({true, target.index - 1, false, false});
-    TimedOp* const sample = find(target);
-    if (sample != nullptr && before != nullptr && measured(*before))
-      *sample = {before->end_us, before->end_us, target.disturbed};
-  }
-  targets_.clear();
-  pending_ = 0;
-}
-
-bool Profiler::open_timer() {
-  if (timer_) return true;
-  auto opened = cupti::open_op_timer(device_, *choice_);
-  if (!opened) {
-    fail(opened.error());
-    return false;
-  }
-  timer_ = std::move(*opened);
-  timed_steps_ = 0;
-  source_ = timer_->source();
-  return true;
+  times_.fill_in([this](const TimedCall& call) { return find(call); });
 }
 
 // The next step begins an iteration. Decides whether that is timed.
 void Profiler::decide(tracker::StepIndex next) {
   timing_ = false;
   running_.reset();
-  if (failed_ || !choice_) return;
+  if (!times_.possible()) return;
   const Known& known = known_[tracker_.iterations().where()->phase];
   if (known.timed.size() >= wanted) return;
-  if (!open_timer()) return;
+  if (!times_.open()) return;
   timing_ = true;
-  marked_ = false;
-  running_ = Timed{};
+  running_ = TimedIteration{};
   running_->start = next;
 }
 
@@ -198,11 +101,10 @@ void Profiler::decide(tracker::StepIndex next) {
 void Profiler::decide_early() {
   constexpr tracker::StepIndex now_and_then = 512;
   timing_ = false;
-  if (failed_ || !choice_ || tracker_.iterations().phases() > 0 || tracker_.steps() >= most_early) return;
-  if (!open_timer()) return;
+  if (!times_.possible() || tracker_.iterations().phases() > 0 || tracker_.steps() >= most_early) return;
+  if (!times_.open()) return;
   timing_ = true;
-  marked_ = false;
-  if (!early_) early_ = Early{tracker_.steps(), {}, {}};
+  if (!early_) early_ = EarlyTimes{tracker_.steps(), {}, {}};
   if (tracker_.steps() % now_and_then == 0) collect();
 }
 
@@ -239,8 +141,8 @@ void Profiler::keep(const tracker::Iteration& iteration) {
   // What was held to be complete went on.
   for (auto& [phase, other] : known_)
     if (phase != iteration.phase)
-      std::erase_if(other.timed, [&](const Timed& t) { return t.start == iteration.start; });
-  std::optional<Timed> timed = timed_part(iteration);
+      std::erase_if(other.timed, [&](const TimedIteration& t) { return t.start == iteration.start; });
+  std::optional<TimedIteration> timed = timed_part(iteration);
   const bool describes = known.described < most_described;
   ++completed_;
   if (describes) {
@@ -269,8 +171,8 @@ void Profiler::keep(const tracker::Iteration& iteration) {
   known.timed.push_back(std::move(*timed));
 }
 
-std::optional<Profiler::Timed> Profiler::timed_part(const tracker::Iteration& iteration) {
-  Timed timed;
+std::optional<TimedIteration> Profiler::timed_part(const tracker::Iteration& iteration) {
+  TimedIteration timed;
   if (running_ && running_->start == iteration.start) {
     running_.reset();
     timed.steps.resize(iteration.end - iteration.start);
@@ -289,41 +191,19 @@ std::optional<Profiler::Timed> Profiler::timed_part(const tracker::Iteration& it
 
 const TimedOp* Profiler::find_step(tracker::StepIndex step) const {
   for (const auto& [phase, known] : known_)
-    for (const Timed& timed : known.timed)
+    for (const TimedIteration& timed : known.timed)
       if (step >= timed.start && step < timed.end) return &timed.steps[step - timed.start];
   const bool within = early_ && step >= early_->start && step < early_->start + early_->steps.size();
   return within ? &early_->steps[step - early_->start] : nullptr;
 }
 
-TimedOp* Profiler::find(const Target& target) {
-  if (target.step) return const_cast<TimedOp*>(find_step(target.index));
+TimedOp* Profiler::find(const TimedCall& call) {
+  if (call.step) return const_cast<TimedOp*>(find_step(call.index));
   for (auto& [phase, known] : known_)
-    for (Timed& timed : known.timed)
+    for (TimedIteration& timed : known.timed)
       for (auto& [number, sample] : timed.copies)
-        if (number == target.index) return &sample;
-  return early_ ? &early_->copies[target.index] : nullptr;
-}
-
-void Profiler::collect() {
-  times_.clear();
-  if (const auto collected = timer_->collect(times_); !collected) fail(collected.error());
-  assign(times_);
-}
-
-void Profiler::assign(const std::vector<cupti::OpTime>& times) {
-  for (const cupti::OpTime& time : times) {
-    if (time.op < next_op_ - targets_.size()) continue;
-    Target& target = targets_[time.op - (next_op_ - targets_.size())];
-    if (!target.pending || !target.launched) continue;
-    if (TimedOp* const sample = find(target)) *sample = {time.start_us, time.end_us, target.disturbed};
-    target.pending = false;
-    --pending_;
-  }
-  while (!targets_.empty() && !targets_.front().pending) targets_.pop_front();
-}
-
-bool Profiler::is_complete(const Timed& timed) {
-  return std::all_of(timed.steps.begin(), timed.steps.end(), measured);
+        if (number == call.index) return &sample;
+  return early_ ? &early_->copies[call.index] : nullptr;
 }
 
 const KnownPhase* Profiler::plannable(tracker::PhaseIndex phase) {
@@ -332,7 +212,8 @@ const KnownPhase* Profiler::plannable(tracker::PhaseIndex phase) {
     return nullptr;
   Known& known = found->second;
   if (known.times_of == wanted) return &*known.structure;
-  const auto complete = std::count_if(known.timed.begin(), known.timed.end(), is_complete);
+  const auto complete = std::count_if(known.timed.begin(), known.timed.end(),
+                                      [](const TimedIteration& t) { return t.complete(); });
   if (known.times_of == complete) return &*known.structure;
   PhaseProfile timed = profile_of(known, tracker_.iterations().phase(phase));
   if (timed.measured == 0 && !estimate(timed)) return nullptr;
@@ -361,8 +242,8 @@ bool Profiler::estimate(PhaseProfile& phase) const {
 void Profiler::finish() {
   for (const tracker::Iteration& iteration : tracker_.take_completed()) keep(iteration);
   timing_ = false;
-  failed_ = true;  // nothing is begun any more
-  if (!timer_) return;
+  times_.close();
+  if (!measuring()) return;
   collect();
   end_timer();
 }
@@ -413,8 +294,8 @@ PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phas
   std::vector<Values> values(made.ops.size());
   std::vector<double> wholes;
   std::vector<std::span<const TimedOp>> iterations;
-  for (const Timed& timed : known.timed)
-    if (timed.steps.size() == made.ops.size() && is_complete(timed)) iterations.push_back(timed.steps);
+  for (const TimedIteration& timed : known.timed)
+    if (timed.steps.size() == made.ops.size() && timed.complete()) iterations.push_back(timed.steps);
   const double usual = usual_interval(iterations);
   for (const auto steps : iterations) {
     // An iteration that was seen may since have become the begin of a longer one.
@@ -442,7 +323,7 @@ PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phas
   for (std::size_t i = 0; i < made.copies.size(); ++i) {
     ProfileCopy& copy = made.copies[i];
     std::vector<double> us, leads;
-    for (const Timed& timed : known.timed) {
+    for (const TimedIteration& timed : known.timed) {
       if (timed.copies.size() != made.copies.size() || !measured(timed.copies[i].second)) continue;
       const TimedOp& sample = timed.copies[i].second;
       us.push_back(sample.end_us - sample.start_us);
@@ -459,7 +340,7 @@ PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phas
 }
 
 void Profiler::fill(Profile& profile, bool estimates) const {
-  profile.timer = source_;
+  profile.timer = times_.source();
   profile.iterations = tracker_.iterations().count();
   profile.ops = tracker_.ops();
   for (const auto& [index, known] : known_) {

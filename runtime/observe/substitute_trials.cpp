@@ -96,12 +96,12 @@ Status SubstituteTrials::take(const Pass& pass) {
   return Done{};
 }
 
-std::optional<SubstituteTrials::Finding> SubstituteTrials::finding(std::uint64_t key) {
+std::optional<SubstituteFinding> SubstituteTrials::finding(std::uint64_t key) {
   collect();
   const auto found = known_.find(key);
   if (found == known_.end() || found->second.ended == 0) return std::nullopt;
   const Known& known = found->second;
-  Finding finding{{}, known.us};
+  SubstituteFinding finding{{}, known.us};
   const auto same = std::find(known.differs.begin(), known.differs.end(), false);
   if (same != known.differs.end()) finding.formula = static_cast<Formula>(same - known.differs.begin());
   return finding;

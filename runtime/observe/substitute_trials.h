@@ -19,6 +19,11 @@
 
 namespace pooch::runtime {
 
+struct SubstituteFinding {
+  std::optional<Formula> formula;  // makes the same bits; none: no formula does
+  double us = 0;  // of the shortest pass: the first one of all waits for the kernel to be loaded
+};
+
 class SubstituteTrials {
  public:
   static constexpr unsigned most_passes = 2;
@@ -42,12 +47,8 @@ class SubstituteTrials {
   // Passes that were launched.
   std::uint64_t passes() const { return passes_; }
 
-  struct Finding {
-    std::optional<Formula> formula;  // makes the same bits; none: no formula does
-    double us = 0;  // of the shortest pass: the first one of all waits for the kernel to be loaded
-  };
   // Empty: no pass has come to its end.
-  std::optional<Finding> finding(std::uint64_t key);
+  std::optional<SubstituteFinding> finding(std::uint64_t key);
   // Its recomputed result differed from the call's, whatever its passes found.
   void disprove(std::uint64_t key) { known_[key].differs.fill(true); }
 

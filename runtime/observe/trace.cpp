@@ -44,7 +44,7 @@ Trace::Number Trace::begin(const TraceSlice& slice) {
     failed(begun.error());
     return none;
   }
-  Event event{Kind::slice};
+  Event event{Event::Kind::slice};
   event.track = slice.track;
   event.stream = stream_of(slice.stream);
   event.name = name_of(slice.name);
@@ -65,7 +65,7 @@ void Trace::end(Number number) {
 
 void Trace::iteration(std::string_view phase) {
   if (!room()) return;
-  Event event{Kind::iteration};
+  Event event{Event::Kind::iteration};
   event.name = name_of(phase);
   event.cause = name_of("demand");
   iteration_ = events_.size();
@@ -78,14 +78,14 @@ void Trace::iteration_planned() {
 
 void Trace::instant(std::string_view name) {
   if (!room()) return;
-  Event event{Kind::instant};
+  Event event{Event::Kind::instant};
   event.name = name_of(name);
   events_.push_back(event);
 }
 
 void Trace::memory(std::uint64_t bytes) {
   if (!room()) return;
-  Event event{Kind::memory};
+  Event event{Event::Kind::memory};
   event.bytes = bytes;
   events_.push_back(event);
 }

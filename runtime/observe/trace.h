@@ -34,6 +34,19 @@ struct TraceSlice {
   std::string_view cause;      // what its stream was made to wait for; empty: nothing
 };
 
+// What the timeline keeps of one: names and streams are indices into its lists.
+struct TraceEvent {
+  enum class Kind : std::uint8_t { slice, iteration, instant, memory };
+  Kind kind;
+  TraceTrack track = TraceTrack::compute;
+  std::uint16_t stream = 0;
+  std::uint32_t name = 0;
+  std::uint32_t cause = 0;  // 0: none
+  std::int32_t position = -1;
+  std::uint64_t bytes = 0, flow = 0;
+  double start_us = 0, end_us = -1;  // end before start: not known
+};
+
 class Trace {
  public:
   using Number = std::uint64_t;
@@ -63,17 +76,7 @@ class Trace {
   Status write(const std::string& path);
 
  private:
-  enum class Kind : std::uint8_t { slice, iteration, instant, memory };
-  struct Event {
-    Kind kind;
-    TraceTrack track = TraceTrack::compute;
-    std::uint16_t stream = 0;  // index into streams_
-    std::uint32_t name = 0;    // index into names_
-    std::uint32_t cause = 0;   // index into names_; 0: none
-    std::int32_t position = -1;
-    std::uint64_t bytes = 0, flow = 0;
-    double start_us = 0, end_us = -1;  // end before start: not known
-  };
+  using Event = TraceEvent;
   friend class TraceFile;
 
   bool room();

@@ -31,7 +31,7 @@ std::uint32_t TraceFile::row(Row kind, std::uint16_t stream) {
   return rows_.try_emplace({kind, stream}, static_cast<std::uint32_t>(rows_.size() + 1)).first->second;
 }
 
-std::uint32_t TraceFile::row_of(const Trace::Event& event) {
+std::uint32_t TraceFile::row_of(const TraceEvent& event) {
   constexpr std::array<Row, 4> rows{Row::compute, Row::replays, Row::copies_out, Row::copies_in};
   return row(rows[static_cast<std::size_t>(event.track)], event.stream);
 }
@@ -39,15 +39,15 @@ std::uint32_t TraceFile::row_of(const Trace::Event& event) {
 // Moves the first start to 0, and parts slices of one row that overlap: work of a stream runs in its order,
 // but a timer may be inexact, and a library may use streams of its own.
 void TraceFile::place_slices() {
-  std::vector<Trace::Event*> slices;
-  for (Trace::Event& event : events_) {
-    if (event.kind == Trace::Kind::slice && timed(event)) slices.push_back(&event);
+  std::vector<TraceEvent*> slices;
+  for (TraceEvent& event : events_) {
+    if (event.kind == TraceEvent::Kind::slice && timed(event)) slices.push_back(&event);
   }
   std::stable_sort(slices.begin(), slices.end(),
                    [](const auto* a, const auto* b) { return a->start_us < b->start_us; });
   const double zero_us = slices.empty() ? 0 : slices.front()->start_us;
   std::map<std::uint32_t, double> free_from;  // by row
-  for (Trace::Event* const event : slices) {
+  for (TraceEvent* const event : slices) {
     double& from = free_from[row_of(*event)];
     event->start_us = std::max(event->start_us - zero_us, from);
     event->end_us = from = std::max(event->end_us - zero_us, event->start_us);
@@ -55,8 +55,8 @@ void TraceFile::place_slices() {
 }
 
 void TraceFile::add_slices() {
-  for (const Trace::Event& event : events_) {
-    if (event.kind != Trace::Kind::slice || !timed(event)) continue;
+  for (const TraceEvent& event : events_) {
+    if (event.kind != TraceEvent::Kind::slice || !timed(event)) continue;
     items_.push_back({Item::Kind::slice, row_of(event), event.name, event.position, event.start_us,
                       event.end_us, event.bytes});
   }
@@ -65,8 +65,8 @@ void TraceFile::add_slices() {
 // A stream that was made to wait stands still from the end of its work before to the begin of what follows.
 void TraceFile::add_stalls() {
   std::map<std::uint16_t, double> idle_from;  // by stream
-  for (const Trace::Event& event : events_) {
-    if (event.kind != Trace::Kind::slice || !timed(event) || !computes(event.track)) continue;
+  for (const TraceEvent& event : events_) {
+    if (event.kind != TraceEvent::Kind::slice || !timed(event) || !computes(event.track)) continue;
     const auto [before, is_first] = idle_from.try_emplace(event.stream, event.end_us);
     if (!is_first && event.cause != 0 && event.start_us > before->second) {
       items_.push_back({Item::Kind::slice, row(Row::stalls, event.stream), event.cause, event.position,
@@ -82,12 +82,12 @@ void TraceFile::add_iterations() {
   const auto close = [&] {
     if (open && open->end_us >= open->at_us) items_.push_back(*open);
   };
-  for (const Trace::Event& event : events_) {
-    if (event.kind == Trace::Kind::iteration) {
+  for (const TraceEvent& event : events_) {
+    if (event.kind == TraceEvent::Kind::iteration) {
       close();
       open = Item{Item::Kind::slice, row(Row::iterations, 0), event.name, -1, 0, -1};
       open->mode = event.cause;
-    } else if (open && event.kind == Trace::Kind::slice && timed(event) && computes(event.track)) {
+    } else if (open && event.kind == TraceEvent::Kind::slice && timed(event) && computes(event.track)) {
       if (open->end_us < open->at_us) open->at_us = std::max(event.start_us, done_us);
       open->end_us = done_us = std::max({event.end_us, done_us, open->at_us});
     }
@@ -97,12 +97,12 @@ void TraceFile::add_iterations() {
 
 void TraceFile::add_marks() {
   double now_us = 0;
-  for (const Trace::Event& event : events_) {
-    if (event.kind == Trace::Kind::slice && timed(event) && computes(event.track)) {
+  for (const TraceEvent& event : events_) {
+    if (event.kind == TraceEvent::Kind::slice && timed(event) && computes(event.track)) {
       now_us = std::max(now_us, event.start_us);
-    } else if (event.kind == Trace::Kind::instant) {
+    } else if (event.kind == TraceEvent::Kind::instant) {
       items_.push_back({Item::Kind::instant, row(Row::iterations, 0), event.name, -1, now_us});
-    } else if (event.kind == Trace::Kind::memory) {
+    } else if (event.kind == TraceEvent::Kind::memory) {
       items_.push_back({Item::Kind::memory, 0, 0, -1, now_us, 0, event.bytes});
     }
   }
@@ -111,7 +111,7 @@ void TraceFile::add_marks() {
 // An arrow's stops lie in the middle of their slices, so that viewers find them there, and run with the time.
 void TraceFile::add_arrows() {
   std::map<std::uint64_t, std::vector<Item>> arrows;
-  for (const Trace::Event& event : events_) {
+  for (const TraceEvent& event : events_) {
     if (event.flow == 0 || !timed(event)) continue;
     arrows[event.flow].push_back(
         {Item::Kind::arrow_step, row_of(event), 0, -1, (event.start_us + event.end_us) / 2, 0, event.flow});

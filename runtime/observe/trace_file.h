@@ -46,11 +46,11 @@ class TraceFile {
   void add_marks();
   void add_arrows();
   std::uint32_t row(Row kind, std::uint16_t stream);
-  std::uint32_t row_of(const Trace::Event& event);
+  std::uint32_t row_of(const TraceEvent& event);
   void put_rows(std::string& out) const;
   void put(const Item& item, std::string& out) const;
 
-  std::vector<Trace::Event> events_;
+  std::vector<TraceEvent> events_;
   const std::vector<std::string> names_;
   const std::uint64_t cap_;
   std::map<std::pair<Row, std::uint16_t>, std::uint32_t> rows_;  // their numbers

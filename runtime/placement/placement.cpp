@@ -16,6 +16,13 @@ Error Placement::refusal(std::string_view what, const std::string& why) const {
                       format_bytes(limits_.cap), format_bytes(limits_.host_budget))};
 }
 
+Error Placement::too_large(std::string_view what, std::uint64_t together) const {
+  return {ErrorCode::out_of_memory,
+          fmt::format("{} needs {} at once: the smallest cap that works is {} ({} MiB); it is {}", what,
+                      format_bytes(together), format_bytes(together + pool_.outside()),
+                      (together + pool_.outside()) / MiB, format_bytes(limits_.cap))};
+}
+
 Status Placement::place(std::string_view what, std::span<const tracker::Operand> operands,
                         std::vector<ChunkUse>& uses, Held& held) {
   std::string exhausted;
@@ -59,11 +66,7 @@ Status Placement::place(std::string_view what, std::span<const tracker::Operand>
     std::uint64_t together = 0;
     for (const ChunkUse& use : uses) together += use.chunk->bytes;
     if (together > pool_.limit() && ((recount_ && recount_()) || pool_.give_up_reserved())) continue;
-    if (together > pool_.limit())
-      return Error{ErrorCode::out_of_memory,
-                   fmt::format("{} needs {} at once: the smallest cap that works is {} ({} MiB); it is {}",
-                               what, format_bytes(together), format_bytes(together + pool_.outside()),
-                               (together + pool_.outside()) / MiB, format_bytes(limits_.cap))};
+    if (together > pool_.limit()) return too_large(what, together);
     if (ahead && pool_.available() + departures_.bytes() >= missing) {
       const auto came = place_ahead(uses, held);
       if (!came) return came.error();

@@ -47,6 +47,7 @@ class Placement {
 
  private:
   Error refusal(std::string_view what, const std::string& why) const;
+  Error too_large(std::string_view what, std::uint64_t together) const;
   Result<bool> place_ahead(const std::vector<ChunkUse>& uses, Held& held);
   Status free_memory(std::uint64_t bytes, std::uint64_t gathering, Held& held);
 

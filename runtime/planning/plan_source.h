@@ -18,31 +18,41 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/config.h"
 #include "core/plan.h"
 #include "core/profile.h"
+#include "runtime/planning/given_plan.h"
 #include "runtime/planning/plan_cache.h"
-#include "runtime/processes/detached_process.h"
+#include "runtime/planning/planner.h"
 
 namespace pooch::runtime {
 
-// What plans are made for.
-struct PlanTarget {
-  std::string device;             // as in the profile
-  std::uint64_t cap = 0;          // bytes of device memory that a plan may use
-  std::uint64_t host_budget = 0;  // bytes
+struct PlanLimits {
+  unsigned seconds = 60;            // that a planner may take
+  unsigned failures = 3;            // of planners in a row, then no more are started
+  std::string library_folder = {};  // where `libpooch.so` lies; empty: where this code is
+};
+
+// How a phase is to be planned.
+struct PlanWish {
+  std::string structure = {};  // the structure_of(phase) that the plan must have; empty: any
+  Backing backing = Backing::alias;
+  std::uint64_t reserve = 0;  // bytes of the cap that the plan must leave free
+  // alias: bytes for its layout; plans of other phases that share it.
+  std::uint64_t room = 0;
+  std::vector<const Plan*> beside = {};
+  bool lay_out = false;      // POOCH_PLAN's plan is to have a layout
+  bool fresh = false;        // plans in the cache are outdated
+  bool provisional = false;  // the plan is not stored in the cache
+  bool optional = false;     // there is another plan: failure is only logged, at info
 };
 
 class PlanSource {
  public:
-  struct Limits {
-    unsigned seconds = 60;            // that a planner may take
-    unsigned failures = 3;            // of planners in a row, then no more are started
-    std::string library_folder = {};  // where `libpooch.so` lies; empty: where this code is
-  };
+  using Limits = PlanLimits;
+  using Wish = PlanWish;
 
   // Error: invalid_argument, POOCH_PLAN names no plan, or one for more memory than there is: the one line to
   // end the program with.
@@ -52,25 +62,13 @@ class PlanSource {
   PlanSource(const PlanSource&) = delete;
   PlanSource& operator=(const PlanSource&) = delete;
 
-  struct Wish {
-    std::string structure = {};  // the structure_of(phase) that the plan must have; empty: any
-    Backing backing = Backing::alias;
-    std::uint64_t reserve = 0;  // bytes of the cap that the plan must leave free
-    // alias: bytes for its layout; plans of other phases that share it.
-    std::uint64_t room = 0;
-    std::vector<const Plan*> beside = {};
-    bool lay_out = false;      // POOCH_PLAN's plan is to have a layout
-    bool fresh = false;        // plans in the cache are outdated
-    bool provisional = false;  // the plan is not stored in the cache
-    bool optional = false;     // there is another plan: failure is only logged, at info
-  };
   // A phase is known: looks for its plan. `profile` is called only if a planner must work; then the answer is
   // true. Never waits; further requests for the same phase do nothing.
   bool request(const std::string& phase, const std::function<Profile()>& profile, const Wish& wish);
   // A remark to log once POOCH_PLAN's plan is followed. Once; then empty.
-  std::string take_remark() { return std::exchange(remark_, {}); }
+  std::string take_remark() { return given_.take_remark(); }
   // Whether POOCH_PLAN is the phase's plan, whatever is wished for.
-  bool given(const std::string& phase) const { return from_file_ && from_file_->phase == phase; }
+  bool given(const std::string& phase) const { return given_.is_for(phase); }
   // The phase may be requested again. Not while a planner is at work for it.
   void forget(const std::string& phase);
   // The phase's plan, once, as soon as there is one. Never waits.
@@ -85,38 +83,27 @@ class PlanSource {
   void abandon();
 
  private:
-  struct Work {
-    DetachedProcess process;
-    OpenFile plan;  // that the planner writes to
-    std::chrono::steady_clock::time_point begun, until;
-  };
   struct Entry {
     PlanIdentity identity;
     bool provisional = false, optional = false, laid_out = false;
-    std::optional<Work> work;
+    std::optional<PlannerRun> work;
     std::optional<Plan> plan;
   };
 
-  PlanSource(const Config& config, PlanTarget target, Limits limits);
-  Status read_plan_file(const std::string& path);
+  PlanSource(const Config& config, PlanTarget target, const Limits& limits);
   std::optional<Plan> find_cached(const PlanIdentity& identity) const;
-  Result<Work> start_planner(const Entry& entry, const Profile& profile, const Wish& wish);
   void advance(const std::string& phase, Entry& entry);
-  Result<Plan> result_of(const Entry& entry, const Work& work) const;
+  Result<Plan> result_of(const Entry& entry) const;
   void keep(const Entry& entry, const Plan& plan);
   void fail(const std::string& phase, const Entry& entry, const std::string& why);
   void warn_once(const std::string& what, const std::string& text);
 
   const Policy policy_;
   const PlanTarget target_;
-  const Limits limits_;
+  const unsigned most_failures_;
   PlanCache cache_;
-  std::string planner_;  // its path; empty: there is none
-  std::string version_;
-  std::string no_planner_;  // why there is none
-  std::vector<std::string> environment_;
-  std::optional<Plan> from_file_;
-  std::string remark_;
+  std::optional<Planner> planner_;  // where plans may be made
+  GivenPlan given_;
   std::map<std::string, Entry> entries_;
   std::set<std::string> warned_;
   unsigned failures_ = 0;  // of planners, in a row

@@ -52,15 +52,19 @@ OpenFile file_of(const std::string& bytes) {
 
 }  // namespace
 
-KernelReader::KernelReader(const Config& config, std::string packages, std::string library_folder)
-    : cache_(cache_folder(config.cache_folder)),
-      packages_(std::move(packages)),
-      environment_(own_environment()) {
+KernelReader::KernelReader(const Config& config, const std::string& packages,
+                           const std::string& library_folder)
+    : command_{{"", "effects", "--serve"}, own_environment(), longest_life} {
   const auto program = find_own_program(config.planner_program, library_folder);
   if (program)
-    program_ = *program;
+    command_.arguments.front() = *program;
   else
     unusable_ = program.error().message;
+  const auto add = [this](const char* option, const std::string& folder) {
+    if (!folder.empty()) command_.arguments.insert(command_.arguments.end(), {option, folder});
+  };
+  add("--cache", cache_folder(config.cache_folder));
+  add("--packages", packages);
 }
 
 KernelReader::~KernelReader() = default;
@@ -102,9 +106,8 @@ Status KernelReader::start() {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return file_error(errno);
   OpenFile own(ends[0]);
   const OpenFile theirs(ends[1]);
-  DetachedCommand command{{program_, "effects", "--serve"}, environment_, longest_life, {theirs.number()}};
-  if (!cache_.empty()) command.arguments.insert(command.arguments.end(), {"--cache", cache_});
-  if (!packages_.empty()) command.arguments.insert(command.arguments.end(), {"--packages", packages_});
+  DetachedCommand command = command_;
+  command.files = {theirs.number()};
   auto process = DetachedProcess::start(command);
   if (!process) return process.error();
   server_.emplace(Server{std::move(*process), std::move(own)});
@@ -173,7 +176,7 @@ void KernelReader::take(const std::string& packet, std::vector<Answer>& answers)
       in.reject("is no field");
   });
   in.finish();
-  if (!in.good()) return give_up(fmt::format("{} says {}", program_, in.error()), answers);
+  if (!in.good()) return give_up(fmt::format("{} says {}", program(), in.error()), answers);
   if (ticket == 0) return give_up(error, answers);
   std::erase_if(asked_, [&](const Asked& one) { return one.ticket == ticket; });
   if (code)
@@ -187,7 +190,7 @@ void KernelReader::lost(std::vector<Answer>& answers) {
   (void)server_->process.wait_until(Clock::now() + std::chrono::seconds(1));
   const std::string said = server_->process.said();
   server_.reset();
-  log::info("{} ended while it read machine code{}{}", program_, said.empty() ? "" : ": ", said);
+  log::info("{} ended while it read machine code{}{}", program(), said.empty() ? "" : ": ", said);
   if (++deaths_ >= most_deaths) return give_up("the reader of machine code ends again and again", answers);
   for (Asked& one : asked_) one.sent = false;
   if (asked_.empty()) return;
@@ -209,7 +212,7 @@ std::vector<KernelReader::Answer> KernelReader::advance() {
   if (!unusable_.empty()) return give_up(unusable_, answers), std::move(answers);
   if (!server_)
     if (const Status started = start(); !started)
-      return give_up(fmt::format("{}: {}", program_, started.error().message), answers), std::move(answers);
+      return give_up(fmt::format("{}: {}", program(), started.error().message), answers), std::move(answers);
   send();
   std::string packet;
   while (server_ && !asked_.empty()) {

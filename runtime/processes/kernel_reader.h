@@ -30,20 +30,24 @@ struct CodeImage {
   std::shared_ptr<const std::string> bytes = {};  // a copy
 };
 
+struct KernelQuestion {
+  CodeImage image;
+  std::string name;                // mangled
+  std::uint32_t architecture = 0;  // the device's: 90 for compute capability 9.0
+};
+
+struct KernelAnswer {
+  std::uint64_t ticket;     // what ask() returned
+  Result<KernelCode> code;  // error not_supported: no kernel's code can be read, and a line has said so
+};
+
 class KernelReader {
  public:
-  struct Question {
-    CodeImage image;
-    std::string name;                // mangled
-    std::uint32_t architecture = 0;  // the device's: 90 for compute capability 9.0
-  };
-  struct Answer {
-    std::uint64_t ticket;     // what ask() returned
-    Result<KernelCode> code;  // error not_supported: no kernel's code can be read, and a line has said so
-  };
+  using Question = KernelQuestion;
+  using Answer = KernelAnswer;
 
   // `packages`: a folder of Python's packages, where Triton may have a disassembler; empty: none.
-  KernelReader(const Config& config, std::string packages, std::string library_folder = {});
+  KernelReader(const Config& config, const std::string& packages, const std::string& library_folder = {});
   ~KernelReader();
   KernelReader(const KernelReader&) = delete;
   KernelReader& operator=(const KernelReader&) = delete;
@@ -69,6 +73,7 @@ class KernelReader {
   };
   enum class Received : std::uint8_t { packet, nothing, end };
 
+  const std::string& program() const { return command_.arguments.front(); }
   Status start();
   void send();
   bool send(const Asked& asked);
@@ -79,9 +84,8 @@ class KernelReader {
   std::vector<Answer> advance();
 
   mutable std::mutex mutex_;
-  std::string program_, version_, cache_, packages_;
-  std::vector<std::string> environment_;
-  std::string unusable_;  // why no process can be asked; empty: one can
+  DetachedCommand command_;  // that starts the process, without its socket
+  std::string unusable_;     // why no process can be asked; empty: one can
   bool said_ = false;
   std::optional<Server> server_;
   std::deque<Asked> asked_;  // in the order in which they are answered

@@ -15,6 +15,15 @@ namespace {
 
 constexpr std::uint32_t none = ScriptLives::no_map;
 
+// Made again by the replays before one op.
+struct ReplayChain {
+  std::set<std::uint32_t> returning;                        // maps that come back with it
+  std::map<std::uint32_t, ReplayPlace> made;                // by version
+  std::map<std::uint32_t, std::uint32_t> slot_of_buffer;    // the latest
+  std::map<std::uint32_t, Content::Writes> writes_of_slot;  // made there, in order
+  std::uint64_t small_used = 0;                             // bytes
+};
+
 }  // namespace
 
 class ScriptCompiler {
@@ -53,7 +62,7 @@ class ScriptCompiler {
  private:
   using Places = std::map<std::uint32_t, ReplayPlace>;  // by buffer
 
-  static std::uint32_t size(const Script::Actions& actions) {
+  static std::uint32_t size(const ScriptActions& actions) {
     return static_cast<std::uint32_t>(actions.list.size());
   }
   std::int32_t ops() const { return static_cast<std::int32_t>(phase_.ops.size()); }
@@ -105,9 +114,8 @@ class ScriptCompiler {
     const auto found = plan_.before.find(p);
     if (found == plan_.before.end()) return Done{};
     content_.begin_chain(p, found->second);
-    returning_.clear();
     for (std::uint32_t map = 0; map < script_.maps_.size(); ++map)
-      if (content_.returns(script_.maps_[map].buffer)) returning_.insert(map);
+      if (content_.returns(script_.maps_[map].buffer)) chain_.returning.insert(map);
     for (const PlanAction& action : found->second) {
       std::uint32_t subject = 0;
       if (action.kind == PlanAction::Kind::replay) {
@@ -156,7 +164,8 @@ class ScriptCompiler {
       if (buffer == no_buffer || replay.operands.back().kind != ReplayPlace::Kind::original ||
           (by != nullptr && !places.contains(buffer)))
         continue;
-      if (returning_.contains(map_of_buffer_[buffer])) replay.operands.back().map = map_of_buffer_[buffer];
+      if (chain_.returning.contains(map_of_buffer_[buffer]))
+        replay.operands.back().map = map_of_buffer_[buffer];
       const std::int32_t freed = phase_.buffers[buffer].until;
       if (freed != outside && freed <= p && phase_.buffers[buffer].from <= q)
         return wrong(fmt::format("the replay of op {} before op {} uses memory that is freed", q, p));
@@ -179,9 +188,9 @@ class ScriptCompiler {
   // Made again for the chain at hand, and where all versions of its buffer are that the op reads.
   Status add_read(std::int32_t q, std::int32_t p, std::uint32_t v, Places& places) {
     const std::uint32_t buffer = phase_.versions[v].buffer;
-    const auto made = made_.find(v);
+    const auto made = chain_.made.find(v);
     ReplayPlace where;
-    if (made != made_.end() && content_.intact(writes_to(made->second, buffer), v, q)) {
+    if (made != chain_.made.end() && content_.intact(writes_to(made->second, buffer), v, q)) {
       where = made->second;
     } else if (!content_.in_place(v, q, p) && !updates_itself(phase_.ops[q], buffer)) {
       return wrong(fmt::format("the replay of op {} before op {} reads what is gone", q, p));
@@ -210,7 +219,7 @@ class ScriptCompiler {
     if (used != places.end() && map != none && used->second != where)
       return wrong(fmt::format("the replay of op {} before op {} would overwrite what lives", q, p));
     places[buffer] = where;
-    made_[v] = where;
+    chain_.made[v] = where;
     writes_to(where, buffer).push_back(v);
     return Done{};
   }
@@ -219,8 +228,8 @@ class ScriptCompiler {
   // second time is for another map's sake.
   std::uint32_t slot_for(std::uint32_t v) {
     const std::uint32_t buffer = phase_.versions[v].buffer;
-    const auto [at, fresh] = slot_of_buffer_.try_emplace(buffer);
-    const auto& there = writes_of_slot_[at->second];
+    const auto [at, fresh] = chain_.slot_of_buffer.try_emplace(buffer);
+    const auto& there = chain_.writes_of_slot[at->second];
     if (fresh || std::find(there.begin(), there.end(), v) != there.end())
       at->second = new_slot(phase_.buffers[buffer].bytes);
     return at->second;
@@ -228,7 +237,8 @@ class ScriptCompiler {
 
   // Made again there, in order.
   Content::Writes& writes_to(const ReplayPlace& place, std::uint32_t buffer) {
-    return place.kind == ReplayPlace::Kind::temporary ? writes_of_slot_[place.slot] : content_.writes(buffer);
+    return place.kind == ReplayPlace::Kind::temporary ? chain_.writes_of_slot[place.slot]
+                                                      : content_.writes(buffer);
   }
 
   ReplayPlace place(std::int32_t q, std::int32_t p, std::uint32_t buffer, const Places& places) {
@@ -258,10 +268,10 @@ class ScriptCompiler {
   }
 
   std::uint32_t new_slot(std::uint64_t bytes) {
-    ReplaySlot slot{bytes, bytes < smallest_managed, small_used_, {position_, position_}};
+    ReplaySlot slot{bytes, bytes < smallest_managed, chain_.small_used, {position_, position_}};
     if (slot.small) {
-      small_used_ += round_up(bytes, 512);
-      script_.small_bytes_ = std::max(script_.small_bytes_, small_used_);
+      chain_.small_used += round_up(bytes, 512);
+      script_.small_bytes_ = std::max(script_.small_bytes_, chain_.small_used);
     }
     script_.slots_.push_back(slot);
     return static_cast<std::uint32_t>(script_.slots_.size() - 1);
@@ -278,10 +288,7 @@ class ScriptCompiler {
     }
     for (const auto& [slot, of] : uses) script_.replays_[of.second].ends.push_back(slot);
     uses_of_slot_.merge(uses);
-    made_.clear();
-    writes_of_slot_.clear();
-    slot_of_buffer_.clear();
-    small_used_ = 0;
+    chain_ = {};
   }
 
   // Backwards: a replay serves the maps that it writes into and those that its readers serve.
@@ -336,11 +343,7 @@ class ScriptCompiler {
   std::map<std::uint32_t, std::uint32_t> index_of_;  // by the plan's numbers of maps
   std::vector<std::uint32_t> map_of_buffer_;
   Content content_;
-  std::set<std::uint32_t> returning_;                        // maps that come back with the chain at hand
-  std::map<std::uint32_t, ReplayPlace> made_;                // by version: made again by the chain at hand
-  std::map<std::uint32_t, std::uint32_t> slot_of_buffer_;    // of that chain, the latest
-  std::map<std::uint32_t, Content::Writes> writes_of_slot_;  // by that chain
-  std::uint64_t small_used_ = 0;                             // by that chain
+  ReplayChain chain_;  // that is at hand
   ScriptLives::SlotUses uses_of_slot_;
   double out_us_per_byte_;
   std::size_t ended_ = 0;
@@ -351,9 +354,9 @@ class ScriptCompiler {
 std::int32_t Script::step_before_end(std::uint32_t buffer) const {
   constexpr double spare = 1.3;
   const double latest =
-      step_starts_.back() - spare * us_per_byte_ * static_cast<double>(lives_[buffer].bytes);
-  const auto after = std::upper_bound(step_starts_.begin(), step_starts_.end() - 1, latest);
-  return std::max(0, static_cast<std::int32_t>(after - step_starts_.begin()) - 1);
+      times_.starts.back() - spare * us_per_byte_ * static_cast<double>(lives_[buffer].bytes);
+  const auto after = std::upper_bound(times_.starts.begin(), times_.starts.end() - 1, latest);
+  return std::max(0, static_cast<std::int32_t>(after - times_.starts.begin()) - 1);
 }
 
 Result<Script> Script::compile(const Plan& plan, const PhaseProfile& phase, double out_us_per_byte) {

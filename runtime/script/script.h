@@ -75,18 +75,49 @@ struct ScriptAction {
   std::optional<PlanTime> time = {};
 };
 
+// The actions at the ops of an iteration.
+struct ScriptActions {
+  std::vector<ScriptAction> list;
+  std::vector<std::uint32_t> starts;  // by position, and one more
+
+  std::span<const ScriptAction> at(std::int32_t position) const {
+    const std::uint32_t from = starts[position], to = starts[position + 1];
+    return std::span(list).subspan(from, to - from);
+  }
+};
+
+// An op's operand that is the first to touch the map.
+struct ScriptTouch {
+  std::uint32_t operand, map;
+};
+
+// What an op must do to its operand, for the replays whose result includes that.
+struct ScriptThrough {
+  std::int32_t of = outside;  // position of the op that is replayed; outside: of none
+  Clip clip = Clip::none;
+};
+
+// When the steps are expected to run: ops and replays.
+struct ScriptTimes {
+  std::vector<double> op_starts;        // by position, without waits; one more for the end
+  std::vector<double> starts, ends;     // by step, with waits; one more start for the end
+  std::vector<std::int32_t> of_op;      // step, by position
+  std::vector<std::int32_t> of_replay;  // step, by replay
+};
+
+// From where on a buffer's bytes are back, up to `up_to`. The step is between the ops before and behind it.
+struct ScriptReturn {
+  std::uint64_t up_to;
+  std::int32_t position, step;
+  double start_us;     // when its copy or replay is expected to start
+  double us_per_byte;  // what a byte of the copy takes
+};
+
 // When a buffer's memory is needed, in positions.
 struct ScriptLife {
-  std::int32_t from = 0, to = -1;   // inclusive; empty: it is not managed, or not touched
-  std::int32_t away = 0, back = 0;  // [away, back): the first `moved` bytes are not there; 0: never
-  // Which of its first bytes are back when: ascending. The step is between the ops before and behind it.
-  struct Return {
-    std::uint64_t up_to;
-    std::int32_t position, step;
-    double start_us;     // when its copy or replay is expected to start
-    double us_per_byte;  // what a byte of the copy takes
-  };
-  std::vector<Return> returns;
+  std::int32_t from = 0, to = -1;     // inclusive; empty: it is not managed, or not touched
+  std::int32_t away = 0, back = 0;    // [away, back): the first `moved` bytes are not there; 0: never
+  std::vector<ScriptReturn> returns;  // which of its first bytes are back when: ascending
   std::uint64_t moved = 0;
   std::uint64_t bytes = 0;      // of the whole buffer
   double away_us = 0;           // when its copy to the host is expected to have ended
@@ -97,15 +128,15 @@ struct ScriptLife {
   std::int32_t step_back(std::uint64_t end) const { return with(end).step; }
   // When the copy of the bytes from `begin` to `end` is expected to start. They must be among those too.
   double back_us(std::uint64_t begin, std::uint64_t end) const {
-    const Return& piece = with(end);
+    const ScriptReturn& piece = with(end);
     const std::uint64_t first = &piece == returns.data() ? 0 : (&piece - 1)->up_to;
     return piece.start_us + (begin > first ? static_cast<double>(begin - first) * piece.us_per_byte : 0);
   }
 
  private:
-  const Return& with(std::uint64_t end) const {
+  const ScriptReturn& with(std::uint64_t end) const {
     const auto found =
-        std::find_if(returns.begin(), returns.end(), [&](const Return& r) { return end <= r.up_to; });
+        std::find_if(returns.begin(), returns.end(), [&](const ScriptReturn& r) { return end <= r.up_to; });
     return found == returns.end() ? returns.back() : *found;
   }
 };
@@ -121,15 +152,15 @@ class Script {
   const std::vector<std::string>& names() const { return names_; }  // of the maps
   const std::vector<ScriptReplay>& replays() const { return replays_; }
   // When the op is expected to start, in an iteration without waits; one more for the end.
-  double start_us(std::int32_t position) const { return starts_[position]; }
+  double start_us(std::int32_t position) const { return times_.op_starts[position]; }
   // Steps: ops and replays, in the order in which they run.
-  std::int32_t steps() const { return static_cast<std::int32_t>(step_starts_.size()) - 1; }
-  std::int32_t step_of_op(std::int32_t position) const { return op_steps_[position]; }
-  std::int32_t step_of_replay(std::uint32_t replay) const { return replay_steps_[replay]; }
+  std::int32_t steps() const { return static_cast<std::int32_t>(times_.starts.size()) - 1; }
+  std::int32_t step_of_op(std::int32_t position) const { return times_.of_op[position]; }
+  std::int32_t step_of_replay(std::uint32_t replay) const { return times_.of_replay[replay]; }
   // The next step before or at the op, if the next replay is `next_replay`.
   std::int32_t next_step(std::int32_t position, std::uint32_t next_replay) const {
-    return next_replay < replay_steps_.size() ? std::min(op_steps_[position], replay_steps_[next_replay])
-                                              : op_steps_[position];
+    const std::int32_t of_op = times_.of_op[position];
+    return next_replay < times_.of_replay.size() ? std::min(of_op, times_.of_replay[next_replay]) : of_op;
   }
   // When the bytes of the buffer up to `end` are expected to have been copied to the host.
   double away_us(std::uint32_t buffer, std::uint64_t end) const {
@@ -139,57 +170,38 @@ class Script {
   // The step at which a copy of the buffer must begin in order to arrive by the end, with time to spare.
   std::int32_t step_before_end(std::uint32_t buffer) const;
   // When it is expected to start and to end, waits included; one more start for the iteration's end.
-  double step_start_us(std::int32_t step) const { return step_starts_[step]; }
-  double step_end_us(std::int32_t step) const { return step_ends_[step]; }
+  double step_start_us(std::int32_t step) const { return times_.starts[step]; }
+  double step_end_us(std::int32_t step) const { return times_.ends[step]; }
   const ScriptLife& life(std::uint32_t buffer) const { return lives_[buffer]; }
   std::uint32_t buffers() const { return static_cast<std::uint32_t>(lives_.size()); }
   const std::vector<ReplaySlot>& slots() const { return slots_; }
   std::uint64_t small_bytes() const { return small_bytes_; }  // that all small slots of one chain need
-  std::span<const ScriptAction> before(std::int32_t position) const { return at(before_, position); }
-  std::span<const ScriptAction> after(std::int32_t position) const { return at(after_, position); }
+  std::span<const ScriptAction> before(std::int32_t position) const { return before_.at(position); }
+  std::span<const ScriptAction> after(std::int32_t position) const { return after_.at(position); }
   std::int32_t positions() const { return static_cast<std::int32_t>(first_touch_.size()); }
 
   // The maps that are touched by this op for the first time, and by which operand.
-  struct Touch {
-    std::uint32_t operand, map;
-  };
-  std::span<const Touch> first_touch(std::int32_t position) const { return first_touch_[position]; }
+  std::span<const ScriptTouch> first_touch(std::int32_t position) const { return first_touch_[position]; }
   // Whether the op at this position will be replayed.
   bool keeps(std::int32_t position) const { return keeps_[position]; }
-  // What the op at this position must do to its operand, for the replays whose result includes that; outside:
-  // of none.
-  struct Through {
-    std::int32_t of = outside;  // position of the op that is replayed
-    Clip clip = Clip::none;
-  };
-  Through through(std::int32_t position) const { return through_[position]; }
+  ScriptThrough through(std::int32_t position) const { return through_[position]; }
 
  private:
   friend class ScriptCompiler;
   friend class ScriptLives;
-  struct Actions {
-    std::vector<ScriptAction> list;
-    std::vector<std::uint32_t> starts;  // by position, and one more
-  };
-  static std::span<const ScriptAction> at(const Actions& actions, std::int32_t position) {
-    const std::uint32_t from = actions.starts[position], to = actions.starts[position + 1];
-    return std::span(actions.list).subspan(from, to - from);
-  }
-
   Plan plan_;
   std::vector<ScriptMap> maps_;
   std::vector<std::string> names_;
   std::vector<ScriptReplay> replays_;
   std::vector<ReplaySlot> slots_;
   std::vector<ScriptLife> lives_;
-  std::vector<double> starts_, step_starts_, step_ends_;
-  std::vector<std::int32_t> op_steps_, replay_steps_;
+  ScriptTimes times_;
   std::uint64_t small_bytes_ = 0;
   double us_per_byte_ = 0;  // of copies
-  Actions before_, after_;
-  std::vector<std::vector<Touch>> first_touch_;
+  ScriptActions before_, after_;
+  std::vector<std::vector<ScriptTouch>> first_touch_;
   std::vector<bool> keeps_;
-  std::vector<Through> through_;
+  std::vector<ScriptThrough> through_;
 };
 
 }  // namespace pooch::runtime

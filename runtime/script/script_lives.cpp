@@ -16,32 +16,33 @@ bool restores(const ScriptReplay& replay, std::uint32_t map) {
 }  // namespace
 
 void ScriptLives::find_starts(const SlotUses& uses_of_slot) {
-  script_.starts_.push_back(0);
-  script_.replay_steps_.resize(script_.replays_.size());
+  ScriptTimes& times = script_.times_;
+  times.op_starts.push_back(0);
+  times.of_replay.resize(script_.replays_.size());
   double bare_us = 0, now_us = 0;  // without waits, with those that the plan expects
   const auto add_step = [&](double us, std::optional<double> at_us) {
     if (at_us) now_us = std::max(now_us, *at_us);
-    script_.step_starts_.push_back(now_us);
-    script_.step_ends_.push_back(now_us += us);
+    times.starts.push_back(now_us);
+    times.ends.push_back(now_us += us);
     bare_us += us;
-    return static_cast<std::int32_t>(script_.step_starts_.size()) - 1;
+    return static_cast<std::int32_t>(times.starts.size()) - 1;
   };
   for (std::int32_t p = 0; p < ops(); ++p) {
     for (const ScriptAction& action : script_.before(p)) {
       if (action.kind != PlanAction::Kind::replay) continue;
       const auto at_us = action.time ? std::optional(action.time->at_us) : std::nullopt;
-      script_.replay_steps_[action.subject] = add_step(us_of(script_.replays_[action.subject]), at_us);
+      times.of_replay[action.subject] = add_step(us_of(script_.replays_[action.subject]), at_us);
     }
-    script_.starts_.back() = bare_us;
+    times.op_starts.back() = bare_us;
     const auto waits = script_.plan_.starts_us.find(p);
-    script_.op_steps_.push_back(
+    times.of_op.push_back(
         add_step(phase_.ops[p].us + phase_.ops[p].gap_us,
                  waits != script_.plan_.starts_us.end() ? std::optional(waits->second) : std::nullopt));
-    script_.starts_.push_back(bare_us);
+    times.op_starts.push_back(bare_us);
   }
-  script_.step_starts_.push_back(std::max(now_us, script_.plan_.predicted_ms * 1e3));
+  times.starts.push_back(std::max(now_us, script_.plan_.predicted_ms * 1e3));
   for (const auto& [slot, uses] : uses_of_slot)
-    script_.slots_[slot].steps = {script_.replay_steps_[uses.first], script_.replay_steps_[uses.second]};
+    script_.slots_[slot].steps = {times.of_replay[uses.first], times.of_replay[uses.second]};
 }
 
 double ScriptLives::us_of(const ScriptReplay& replay) const {

@@ -1,4 +1,5 @@
-// When plans are carried out in alias mode, and when not.
+#include "runtime/execution/plan_layouts.h"
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -6,7 +7,6 @@
 
 #include "core/bytes.h"
 #include "core/log.h"
-#include "runtime/execution/executor.h"
 #include "runtime/execution/known_places.h"
 #include "runtime/memory/host_wait.h"
 
@@ -19,7 +19,7 @@ constexpr std::uint64_t most_attempts = 8;
 }  // namespace
 
 // The host waits for the device. Error: it could wait for the program itself.
-Status Executor::idle(Held& held) {
+Status PlanLayouts::idle(Held& held) {
   const auto idle = await_idle(parts_.device, parts_.order, held);
   if (!idle) return idle.error();
   if (!*idle)
@@ -27,7 +27,7 @@ Status Executor::idle(Held& held) {
   return Done{};
 }
 
-Status Executor::dismantle(Held& held) {
+Status PlanLayouts::dismantle(Held& held) {
   while (alias_.built()) {
     const std::uint64_t placements = parts_.placement.clock();
     if (const auto waited = idle(held); !waited) return waited;
@@ -39,35 +39,34 @@ Status Executor::dismantle(Held& held) {
 }
 
 // Before an iteration: the mappings that its plan wants.
-Status Executor::settle_mappings(const Script* wanted, Held& held) {
+Status PlanLayouts::settle(const Script* wanted, Held& held) {
   if (wanted != nullptr && alias_.serves(*wanted)) return Done{};
   if (const auto apart = dismantle(held); !apart) return apart;
   if (wanted == nullptr) return Done{};
-  if (book_.unlaid) return Done{};
-  for (const auto& [phase, adopted] : book_.scripts)
-    if (adopted.script.get() == wanted && adopted.alias && adopted.known.settled) return build_alias(held);
+  if (unlaid_) return Done{};
+  for (const auto& [phase, plan] : book_.all())
+    if (plan.script.get() == wanted && plan.alias && plan.known.settled) return build(held);
   return Done{};
 }
 
-bool Executor::may_alias() const {
-  return alias_.built() || (tally_.counts.aliased < most_attempts && parts_.residency.landing() == nullptr);
+bool PlanLayouts::may_alias() const {
+  return alias_.built() || (made_ < most_attempts && parts_.residency.landing() == nullptr);
 }
 
-Status Executor::build_alias(Held& held) {
+Status PlanLayouts::build(Held& held) {
   if (!may_alias()) return Done{};
   const tracker::StepIndex steps = parts_.tracker.steps();
   if (!idle(held)) return Done{};
   if (parts_.tracker.steps() != steps) return Done{};
-  const std::vector<Adopted*> phases = to_lay_out();
-  AliasMode::Residents residents = residents_of(phases);
-  const auto [layout, room] = layout_for(residents, phases);
+  const std::vector<AdoptedPlan*> plans = to_lay_out();
+  AliasMode::Residents residents = residents_of(plans);
+  const auto [layout, room] = layout_for(residents, plans);
   if (layout == nullptr) return Done{};
-  Status built = open_slots(residents, phases);
+  Status built = open_slots(residents, plans);
   if (built) built = alias_.build(*layout, std::move(residents), held);
   if (built) {
-    ++changes_;
-    ++tally_.counts.aliased;
-    for (const auto& [phase, adopted] : book_.scripts) clock_.forget(phase);
+    ++made_;
+    for (const auto& [phase, plan] : book_.all()) clock_.forget(phase);
     log::info(
         "alias mode: layout: {} ({} at once) of {}, {} chunks in {} frames, expected waits {:.1f} ms, {} "
         "mapped in an iteration",
@@ -77,96 +76,99 @@ Status Executor::build_alias(Held& held) {
   }
   // Somebody has taken some of its memory meanwhile, or the host has none.
   const bool short_of_it = built.error().code == ErrorCode::out_of_memory && alias_.wanted_frame() > 0;
-  do_without_layout(built.error().message, short_of_it ? std::optional(alias_.wanted_frame()) : std::nullopt);
+  do_without(built.error().message, short_of_it ? std::optional(alias_.wanted_frame()) : std::nullopt);
   if (const auto closed = close_slots(); !closed) return closed;
   return parts_.residency.doubt() ? built : Status(Done{});
 }
 
-void Executor::do_without_layout(const std::string& why, std::optional<std::uint64_t> lack) {
+void PlanLayouts::do_without(const std::string& why, std::optional<std::uint64_t> lack) {
   log::info("no alias mode: {}", why);
-  book_.unlaid = true;
-  book_.lack = lack;
+  unlaid_ = true;
+  lack_ = lack;
 }
 
 // A phase that remaps has no use for another plan: the layout is missing to others.
-std::optional<std::uint64_t> Executor::take_lack(tracker::PhaseIndex phase) {
-  const auto found = book_.scripts.find(phase);
-  if (found == book_.scripts.end() || !found->second.alias) return std::nullopt;
-  return std::exchange(book_.lack, std::nullopt);
+std::optional<std::uint64_t> PlanLayouts::take_lack(tracker::PhaseIndex phase) {
+  const AdoptedPlan* const plan = book_.find(phase);
+  if (plan == nullptr || !plan->alias) return std::nullopt;
+  return std::exchange(lack_, std::nullopt);
 }
 
 // By id.
-std::vector<Executor::Adopted*> Executor::to_lay_out() {
-  std::vector<Adopted*> all;
-  for (auto& [phase, adopted] : book_.scripts)
-    if (adopted.alias && !parts_.tracker.iterations().phase(phase).given_up) all.push_back(&adopted);
-  std::sort(all.begin(), all.end(),
-            [](const Adopted* a, const Adopted* b) { return a->known.profile.id < b->known.profile.id; });
+std::vector<AdoptedPlan*> PlanLayouts::to_lay_out() {
+  std::vector<AdoptedPlan*> all;
+  for (auto& [phase, plan] : book_.all())
+    if (plan.alias && !parts_.tracker.iterations().phase(phase).given_up) all.push_back(&plan);
+  std::sort(all.begin(), all.end(), [](const AdoptedPlan* a, const AdoptedPlan* b) {
+    return a->known.profile.id < b->known.profile.id;
+  });
   return all;
 }
 
 // Without the ranges of slots, which need not be there yet.
-AliasMode::Residents Executor::residents_of(const std::vector<Adopted*>& phases) const {
+AliasMode::Residents PlanLayouts::residents_of(const std::vector<AdoptedPlan*>& plans) const {
   const KnownPlaces places(parts_.residency, parts_.temporaries);
   AliasMode::Residents all{{}, places.ranges(), places.described()};
-  for (const Adopted* adopted : phases)
-    all.phases.push_back({adopted->script.get(), &adopted->known.profile, places.of(adopted->known)});
+  for (const AdoptedPlan* plan : plans)
+    all.phases.push_back({plan->script.get(), &plan->known.profile, places.of(plan->known)});
   add_slots(all.phases, parts_.pool.cap(), all.described);
   return all;
 }
 
 // The one that fits, and the bytes that it may have. If there is none, take_lack() says so.
-std::pair<const PlanLayout*, std::uint64_t> Executor::layout_for(const AliasMode::Residents& residents,
-                                                                 const std::vector<Adopted*>& phases) {
+std::pair<const PlanLayout*, std::uint64_t> PlanLayouts::layout_for(const AliasMode::Residents& residents,
+                                                                    const std::vector<AdoptedPlan*>& plans) {
   std::string why = "no plan has a layout";
-  for (const Adopted* adopted : phases) {
-    const auto& layout = adopted->script->plan().layout;
+  for (const AdoptedPlan* plan : plans) {
+    const auto& layout = plan->script->plan().layout;
     if (!layout) continue;
     const auto fits = alias_.fits(*layout, residents);
     if (fits) return {&*layout, *fits};
     why = fits.error().message;
   }
-  do_without_layout(why, 0);
+  do_without(why, 0);
   return {nullptr, 0};
 }
 
-void Executor::try_layout() {
-  if (!may_alias() || alias_.built() || book_.unlaid) return;
-  const std::vector<Adopted*> phases = to_lay_out();
-  if (!phases.empty()) (void)layout_for(residents_of(phases), phases);
+void PlanLayouts::try_layout() {
+  if (!may_alias() || alias_.built() || unlaid_) return;
+  const std::vector<AdoptedPlan*> plans = to_lay_out();
+  if (!plans.empty()) (void)layout_for(residents_of(plans), plans);
 }
 
-std::vector<const Plan*> Executor::plans_beside(tracker::PhaseIndex phase) const {
+std::vector<const Plan*> PlanLayouts::plans_beside(tracker::PhaseIndex phase) const {
   std::vector<const Plan*> all;
-  for (const auto& [other, adopted] : book_.scripts)
-    if (other != phase && adopted.alias && !parts_.tracker.iterations().phase(other).given_up)
-      all.push_back(&adopted.script->plan());
+  for (const auto& [other, plan] : book_.all())
+    if (other != phase && plan.alias && !parts_.tracker.iterations().phase(other).given_up)
+      all.push_back(&plan.script->plan());
   return all;
 }
 
-void Executor::add_places(Profile& profile, const std::vector<const KnownPhase*>& known) const {
-  if (known.empty()) return;
-  const KnownPlaces places(parts_.residency, parts_.temporaries);
-  profile.ranges = places.described();
-  for (PhaseProfile& phase : profile.phases) {
-    const auto found = std::find_if(known.begin(), known.end(),
-                                    [&](const KnownPhase* k) { return k->profile.id == phase.id; });
-    if (found == known.end() || !(*found)->settled) continue;
-    auto ranges = places.of(**found);
-    for (std::size_t b = 0; b < phase.buffers.size(); ++b) phase.buffers[b].ranges = std::move(ranges[b]);
-  }
+void PlanLayouts::begin_iteration(const Plan& plan) {
+  // Handles of one size let remapping go on without creating any. While a layout may still come they stay
+  // large: an H200 takes 1 ms to map each beside copies out. A layout may fail to come for good without being
+  // refused.
+  constexpr int most_unlaid = 24;  // iterations
+  iterations_without_ = alias_.built() ? 0 : iterations_without_ + 1;
+  if (plan.backing == Backing::remap || !may_alias() || iterations_without_ > most_unlaid)
+    parts_.pool.use_units();
+}
+
+void PlanLayouts::reconsider() {
+  unlaid_ = false;
+  lack_.reset();
 }
 
 // Replays' temporary memory lies in the layout too, at addresses of its own as long as that stands.
-Status Executor::open_slots(AliasMode::Residents& residents, const std::vector<Adopted*>& phases) {
+Status PlanLayouts::open_slots(AliasMode::Residents& residents, const std::vector<AdoptedPlan*>& plans) {
   residents.described.resize(residents.ranges.size());
-  for (Adopted* adopted : phases) {
-    for (const ReplaySlot& slot : adopted->script->slots()) {
-      adopted->slots.push_back(nullptr);
+  for (AdoptedPlan* plan : plans) {
+    for (const ReplaySlot& slot : plan->script->slots()) {
+      plan->slots.push_back(nullptr);
       if (slot.small) continue;
-      const auto range = open_slot(slot.bytes);
+      const auto range = memory_.open(slot.bytes);
       if (!range) return range.error();
-      adopted->slots.back() = *range;
+      plan->slots.back() = *range;
       residents.ranges.push_back(*range);
       // Its chunks are larger where an earlier layout had merged them.
       ProfileRange& described = residents.described.emplace_back();
@@ -177,31 +179,29 @@ Status Executor::open_slots(AliasMode::Residents& residents, const std::vector<A
 }
 
 // One that a replay is at work with goes when that ends.
-Status Executor::close_slots() {
-  for (auto& [phase, adopted] : book_.scripts) {
-    for (std::size_t s = 0; s < adopted.slots.size(); ++s) {
-      Range* const range = adopted.slots[s];
-      const bool at_work = iteration_ != nullptr && &iteration_->script == adopted.script.get() &&
-                           iteration_->slots[s] == range;
+Status PlanLayouts::close_slots() {
+  for (auto& [phase, plan] : book_.all()) {
+    for (std::size_t s = 0; s < plan.slots.size(); ++s) {
+      Range* const range = plan.slots[s];
+      const bool at_work =
+          current_ != nullptr && &current_->script == plan.script.get() && current_->slots[s] == range;
       if (range == nullptr || at_work) continue;
-      if (const auto closed = close_slot(*range); !closed) return closed;
+      if (const auto closed = memory_.close(*range); !closed) return closed;
     }
-    adopted.slots.clear();
+    plan.slots.clear();
   }
   return Done{};
 }
 
-// Each of the operands has the frames that the layout gives it now, or there is no layout any more. May
-// release `held`.
-Status Executor::admit(std::int32_t step, std::span<const tracker::Operand> operands, Held& held) {
+Status PlanLayouts::admit(std::int32_t step, std::span<const tracker::Operand> operands, Held& held) {
   return until_admitted(held, "step", step,
                         [&](const Script* script) { return alias_.admit(script, step, operands); });
 }
 
-Status Executor::fetch_aliased(const Iteration::Pending& next, Held& held) {
-  const std::shared_ptr<Iteration> mine = iteration_;
+Status PlanLayouts::fetch(const PendingFetch& next, Held& held) {
+  const std::shared_ptr<Iteration> mine = current_;
   const std::int32_t step = mine->script.next_step(mine->position, mine->next_replay);
-  const Iteration::Bound& bound = mine->maps[next.map];
+  const BoundMap& bound = mine->maps[next.map];
   if (!alias_.built() || bound.range == nullptr) return Done{};
   for (Chunk& chunk : bound.range->chunks) {
     if (chunk.offset + chunk.occupied > next.up_to) break;
@@ -209,7 +209,7 @@ Status Executor::fetch_aliased(const Iteration::Pending& next, Held& held) {
     const auto fetched = until_admitted(held, "the fetch ahead of step", step, [&](const Script* script) {
       return alias_.fetch(script, step, chunk);
     });
-    if (!fetched || iteration_ != mine || bound.range == nullptr) return fetched;
+    if (!fetched || current_ != mine || bound.range == nullptr) return fetched;
   }
   return Done{};
 }
@@ -217,10 +217,10 @@ Status Executor::fetch_aliased(const Iteration::Pending& next, Held& held) {
 // Waits for the device where a chunk has to be mapped anew and is in use still. What was asked for is not
 // done where another thread's op has ended the iteration meanwhile.
 template <class Ask>
-Status Executor::until_admitted(Held& held, std::string_view what, std::int32_t step, Ask&& ask) {
-  const std::shared_ptr<Iteration> mine = iteration_;
+Status PlanLayouts::until_admitted(Held& held, std::string_view what, std::int32_t step, Ask&& ask) {
+  const std::shared_ptr<Iteration> mine = current_;
   std::optional<std::chrono::steady_clock::time_point> gives_up;
-  while (alias_.built() && iteration_ == mine) {
+  while (alias_.built() && current_ == mine) {
     const auto asked = ask(mine == nullptr ? nullptr : &mine->script);
     if (!asked) return asked.error();
     if (*asked == AliasMode::Admission::done) return Done{};

@@ -1,0 +1,87 @@
+// When plans are carried out in alias mode, with which layout, and when not.
+//
+// The session's mutex guards it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/execution/alias.h"
+#include "runtime/execution/executor_parts.h"
+#include "runtime/execution/iteration.h"
+#include "runtime/execution/plan_book.h"
+#include "runtime/execution/replay_memory.h"
+#include "runtime/memory/held.h"
+#include "runtime/observe/iteration_clock.h"
+
+namespace pooch::runtime {
+
+class PlanLayouts {
+ public:
+  // `current`: the iteration that follows a plan, as the executor has it.
+  PlanLayouts(const ExecutorParts& parts, PlanBook& book, ReplayMemory& memory, IterationClock& clock,
+              const std::shared_ptr<Iteration>& current)
+      : parts_(parts),
+        book_(book),
+        memory_(memory),
+        clock_(clock),
+        current_(current),
+        alias_(parts.device, parts.order, parts.pool, parts.residency, parts.departures) {}
+
+  bool built() const { return alias_.built(); }
+  std::uint64_t made() const { return made_; }            // layouts that were built
+  std::uint64_t moves() const { return alias_.moves(); }  // frames that were mapped anew for a chunk
+  // Whether alias mode is possible, as far as is known.
+  bool may_alias() const;
+
+  // Before an iteration: the mappings that its plan wants. May release `held`.
+  Status settle(const Script* wanted, Held& held);
+  // It begins.
+  void begin_iteration(const Plan& plan);
+  // Private mappings, if there are others. May release `held`. Error: the program itself blocks a stream.
+  Status dismantle(Held& held);
+  // Another plan may bring a layout.
+  void reconsider();
+  // Executor::take_lack, try_layout and plans_beside.
+  std::optional<std::uint64_t> take_lack(tracker::PhaseIndex phase);
+  void try_layout();
+  std::vector<const Plan*> plans_beside(tracker::PhaseIndex phase) const;
+
+  // Each of the operands has the frames that the layout gives it now, or there is no layout any more. May
+  // release `held`.
+  Status admit(std::int32_t step, std::span<const tracker::Operand> operands, Held& held);
+  // The same for a prefetch, whose content comes back.
+  Status fetch(const PendingFetch& next, Held& held);
+
+ private:
+  Status idle(Held& held);
+  Status build(Held& held);
+  std::vector<AdoptedPlan*> to_lay_out();
+  AliasMode::Residents residents_of(const std::vector<AdoptedPlan*>& plans) const;
+  std::pair<const PlanLayout*, std::uint64_t> layout_for(const AliasMode::Residents& residents,
+                                                         const std::vector<AdoptedPlan*>& plans);
+  void do_without(const std::string& why, std::optional<std::uint64_t> lack);
+  Status open_slots(AliasMode::Residents& residents, const std::vector<AdoptedPlan*>& plans);
+  Status close_slots();
+  template <class Ask>
+  Status until_admitted(Held& held, std::string_view what, std::int32_t step, Ask&& ask);
+
+  const ExecutorParts parts_;
+  PlanBook& book_;
+  ReplayMemory& memory_;
+  IterationClock& clock_;
+  const std::shared_ptr<Iteration>& current_;
+  AliasMode alias_;
+  bool unlaid_ = false;                // the current plans have no layout
+  std::optional<std::uint64_t> lack_;  // ... and take_lack() has not said so yet
+  std::uint64_t made_ = 0;
+  int iterations_without_ = 0;  // begun since there was a layout
+};
+
+}  // namespace pooch::runtime
