@@ -128,11 +128,6 @@ std::string names_of(const Policies& policies) {
   return names;
 }
 
-int complain(const std::string& message) {
-  say("pooch: error: plan: {}\n", message);
-  return exit_bad_usage;
-}
-
 }  // namespace
 
 std::string policy_names() {
@@ -166,13 +161,16 @@ void say_own_algorithms(const char* command, const std::string& policy, const Pr
 
 int plan_command(const PlanOptions& options) {
   const auto request = read_request(options);
-  if (!request) return complain(request.error().message);
+  if (!request) return complain("plan", {exit_bad_usage, request.error().message});
   const auto profile = read_profile(options.profile, options.phase);
-  if (!profile) return complain(fmt::format("{}: {}", options.profile, profile.error().message));
+  if (!profile)
+    return complain("plan",
+                    {exit_bad_usage, fmt::format("{}: {}", options.profile, profile.error().message)});
   const auto plan = make_it(options, *profile, *request);
-  if (!plan) return complain(plan.error().message);
+  if (!plan) return complain("plan", {exit_bad_usage, plan.error().message});
   if (const Status written = write_text(options.output, to_json(*plan)); !written)
-    return complain(fmt::format("-o '{}': {}", options.output, written.error().message));
+    return complain("plan",
+                    {exit_bad_usage, fmt::format("-o '{}': {}", options.output, written.error().message)});
   if (changes_numerics(options.policy)) say_own_algorithms("plan", options.policy, *profile, options.phase);
   if (!is_stdout(options.output)) return print_text("plan", in_a_line(*plan));
   say_text(in_a_line(*plan));  // the plan itself is on stdout

@@ -125,35 +125,33 @@ void remove_regular(const fs::path& file) {
   if (fs::symlink_status(file, error).type() == fs::file_type::regular) fs::remove(file, error);
 }
 
-int complain(int code, const std::string& message) {
-  say("pooch: error: record: {}\n", message);
-  return code;
-}
-
 }  // namespace
 
 int record_command(const RecordOptions& options) {
   auto file = CompressedFile::create(options.output);
   if (!file)
-    return complain(exit_bad_usage, fmt::format("-o '{}': {}", options.output, file.error().message));
+    return complain("record",
+                    {exit_bad_usage, fmt::format("-o '{}': {}", options.output, file.error().message)});
   NamedPipe pipe;
-  if (!pipe.good()) return complain(exit_failed, "no named pipe can be made in the temporary folder");
+  if (!pipe.good())
+    return complain("record", {exit_failed, "no named pipe can be made in the temporary folder"});
   Relay relay(pipe, *file);
-  if (!relay.good()) return complain(exit_failed, "no pipe can be made");
+  if (!relay.good()) return complain("record", {exit_failed, "no pipe can be made"});
   setenv("POOCH_RECORD", pipe.path().c_str(), 1);
 
   const int code = run_command(options.run);
   Status kept = relay.finish();
   if (kept) kept = file->finish();
   if (!kept) {
-    complain(exit_failed, fmt::format("'{}': {}", options.output, kept.error().message));
+    complain("record", {exit_failed, fmt::format("'{}': {}", options.output, kept.error().message)});
     return code != 0 ? code : exit_failed;
   }
   if (file->bytes_in() == 0) {
     remove_regular(options.output);
     // A command that failed has said why itself.
     return code != 0 ? code
-                     : complain(exit_failed, "the command used no memory of a GPU: nothing is recorded");
+                     : complain("record",
+                                {exit_failed, "the command used no memory of a GPU: nothing is recorded"});
   }
   say("pooch: recorded {} of calls in {}\n", format_bytes(file->bytes_in()), format_bytes(file->bytes_out()));
   return code;

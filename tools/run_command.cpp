@@ -26,11 +26,6 @@ namespace pooch::tools {
 namespace fs = std::filesystem;
 namespace {
 
-struct Refusal {
-  int code;
-  std::string message;
-};
-
 // One option and the variable that carries it; the library's own reader judges the value.
 struct Setting {
   const char* option;
@@ -107,20 +102,21 @@ fs::path cleared(const std::string& chosen) {
   return chosen;
 }
 
-int complain(const Refusal& refusal) {
-  say("pooch: error: {}\n", log::printable(refusal.message));
-  return refusal.code;
-}
-
 // The child's end as an exit code, after a line where it never started; 126 and 127 as in a shell.
 int finish(const Result<ChildEnd>& end) {
   if (end) return end->exit_code();
   const Error& error = end.error();
-  if (error.code != ErrorCode::invalid_argument) return complain({exit_failed, error.message});
-  return complain({error.vendor_status == ENOENT ? exit_not_found : exit_not_executable, error.message});
+  if (error.code != ErrorCode::invalid_argument) return complain("", {exit_failed, error.message});
+  return complain("", {error.vendor_status == ENOENT ? exit_not_found : exit_not_executable, error.message});
 }
 
 }  // namespace
+
+int complain(std::string_view command, const Refusal& refusal) {
+  if (!refusal.message.empty())
+    say("pooch: error: {}{}{}\n", command, command.empty() ? "" : ": ", log::printable(refusal.message));
+  return refusal.code;
+}
 
 int run_command(const RunOptions& options) {
   const Setting settings[] = {{"--memory", "POOCH_MEMORY_CAP", options.memory},
@@ -128,24 +124,24 @@ int run_command(const RunOptions& options) {
                               {"--policy", "POOCH_POLICY", options.policy},
                               {"--log", "POOCH_LOG", options.log}};
   for (const Setting& setting : settings) {
-    if (const auto refusal = check_setting(setting)) return complain(*refusal);
+    if (const auto refusal = check_setting(setting)) return complain("", *refusal);
   }
-  if (const auto refusal = check_inherited()) return complain(*refusal);
+  if (const auto refusal = check_inherited()) return complain("", *refusal);
 
   const Install install = find_install();
   Environment environment = Environment::current();
-  if (const auto refusal = choose_device(options, install, environment)) return complain(*refusal);
+  if (const auto refusal = choose_device(options, install, environment)) return complain("", *refusal);
   if (options.without_pooch) return finish(run_child(options.command, environment.entries()));
 
   const auto library = library_to_preload(install);
-  if (!library) return complain({exit_failed, library.error().message});
+  if (!library) return complain("", {exit_failed, library.error().message});
   environment.preload(*library);
   for (const Setting& setting : settings) {
     if (setting.value) environment.set(setting.variable, *setting.value);
   }
   SummaryFile copy(options.summary);
   if (!copy.good())
-    return complain({exit_bad_usage, fmt::format("--summary '{}': cannot be written", *options.summary)});
+    return complain("", {exit_bad_usage, fmt::format("--summary '{}': cannot be written", *options.summary)});
   const std::string* chosen = nullptr;
   for (const char* variable : {"POOCH_SUMMARY", "POOCH_REPORT"})
     if (const std::string* named = environment.find(variable); named != nullptr && !named->empty())
@@ -153,7 +149,7 @@ int run_command(const RunOptions& options) {
   std::optional<TemporaryFolder> own;
   if (chosen == nullptr) {
     auto made = TemporaryFolder::make();
-    if (!made) return complain({exit_failed, made.error().message});
+    if (!made) return complain("", {exit_failed, made.error().message});
     own.emplace(std::move(*made));
   }
   const fs::path folder = own ? own->path() : cleared(*chosen);

@@ -4,11 +4,21 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pooch::tools {
 
 enum ExitCode : int { exit_bad_usage = 2, exit_failed = 3, exit_not_executable = 126, exit_not_found = 127 };
+
+// Why a command ends, and with which exit code.
+struct Refusal {
+  int code;
+  std::string message;  // empty: said already
+};
+// Says it in one line and returns the code. `command`: "plan"; empty where it is the user's program that
+// runs.
+int complain(std::string_view command, const Refusal& refusal);
 
 // As written on the command line; nothing where the option was not given.
 struct RunOptions {

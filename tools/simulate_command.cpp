@@ -25,21 +25,11 @@ namespace {
 // More than any network needs; a device that only keeps time has as much as it is told.
 constexpr std::uint64_t plenty_of_device = std::uint64_t{4} << 40, plenty = std::uint64_t{3} << 40;
 
-struct Failure {
-  int code;
-  std::string message;  // empty: said already
-};
-
-int complain(const Failure& failure) {
-  if (!failure.message.empty()) say("pooch: error: simulate: {}\n", failure.message);
-  return failure.code;
-}
-
 struct Watched {
   Profile profile;
   std::string output;
   int code = 0;                           // the command's
-  Failure failure{0, ""};                 // code 0: there is a profile
+  Refusal failure{0, ""};                 // code 0: there is a profile
   std::optional<TemporaryFolder> folder;  // with the timeline
 
   bool measured() const { return !profile.phases.empty() && profile.phases.front().measured > 0; }
@@ -179,20 +169,22 @@ Result<Simulation> simulate(const SimulationInput& input, const SimulateOptions&
 int simulate_command(const SimulateOptions& options) {
   const Install install = find_install();
   const auto device = read_device(options.device, install.softgpu_folder);
-  if (!device) return complain({exit_bad_usage, "--device " + device.error().message});
-  if (const auto why = wrong_policy(options)) return complain({exit_bad_usage, "--policy " + *why});
+  if (!device) return complain("simulate", {exit_bad_usage, "--device " + device.error().message});
+  if (const auto why = wrong_policy(options))
+    return complain("simulate", {exit_bad_usage, "--policy " + *why});
   forget_settings_of_runs();
   const RunOptions run = run_options(options, *device, options.memory);
   Watched capped = watch(run, "demand", false);
-  if (capped.failure.code != 0) return complain(capped.failure);
+  if (capped.failure.code != 0) return complain("simulate", capped.failure);
   SoftDevice large = *device;
   large.options.memory = plenty_of_device;
   const RunOptions roomy_run = run_options(options, large, std::to_string(plenty));
   Watched in_core = watch(roomy_run, "keep", true);
-  if (in_core.failure.code != 0) return complain(in_core.failure);
+  if (in_core.failure.code != 0) return complain("simulate", in_core.failure);
   if (in_core.code != 0) return in_core.code;
   if (!in_core.measured())
-    return complain({exit_failed, "the command had no iterations to measure: let it run eight or more"});
+    return complain("simulate",
+                    {exit_failed, "the command had no iterations to measure: let it run eight or more"});
   if (capped.code != 0)
     say("pooch: simulate: under demand mode the command ended with {}; planned from {}\n", capped.code,
         capped.measured() ? "what it did until then" : "its run with memory enough");
@@ -204,17 +196,17 @@ int simulate_command(const SimulateOptions& options) {
   take_gaps(phase, roomy);
   SimulationInput input{capped.profile, phase.id, {}, {}};
   if (const Status read = link_rates(*device, install.softgpu_folder, input); !read)
-    return complain({exit_failed, read.error().message});
+    return complain("simulate", {exit_failed, read.error().message});
   auto simulation = simulate(input, options);
-  if (!simulation) return complain({exit_failed, simulation.error().message});
+  if (!simulation) return complain("simulate", {exit_failed, simulation.error().message});
   const auto ms = in_core_ms(in_core, roomy);
-  if (!ms) return complain({exit_failed, ms.error().message});
+  if (!ms) return complain("simulate", {exit_failed, ms.error().message});
   simulation->in_core_ms = *ms;
   simulation->in_core_ops_ms = roomy.iteration_us / 1e3;
   if (phase.kind == "train") simulation->batch = batch_of(in_core.output);
   if (options.execute)
     if (const Status done = execute({run, phase.id}, *simulation); !done)
-      return complain({exit_failed, done.error().message});
+      return complain("simulate", {exit_failed, done.error().message});
   return print_text("simulate", options.json ? simulation_json(*simulation) : simulation_table(*simulation));
 }
 

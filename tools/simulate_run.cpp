@@ -42,16 +42,16 @@ class StdoutInto {
 };
 
 // Variables that this process has only for as long as this lives.
-class Setting {
+class ScopedVariables {
  public:
-  explicit Setting(Variables variables) : variables_(std::move(variables)) {
+  explicit ScopedVariables(Variables variables) : variables_(std::move(variables)) {
     for (const auto& [name, value] : variables_) setenv(name.c_str(), value.c_str(), 1);
   }
-  ~Setting() {
+  ~ScopedVariables() {
     for (const auto& [name, value] : variables_) unsetenv(name.c_str());
   }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
+  ScopedVariables(const ScopedVariables&) = delete;
+  ScopedVariables& operator=(const ScopedVariables&) = delete;
 
  private:
   const Variables variables_;
@@ -96,7 +96,7 @@ Result<int> run_into(const fs::path& folder, const RunOptions& run, Variables va
   const fs::path output = folder / "stdout";
   int code = 0;
   {
-    const Setting setting(std::move(variables));
+    const ScopedVariables set(std::move(variables));
     const StdoutInto redirected(output);
     if (!redirected.good()) return Error{ErrorCode::internal, "the command's output cannot be kept"};
     code = run_command(run);

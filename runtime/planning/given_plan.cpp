@@ -4,16 +4,9 @@
 
 #include "core/files.h"
 #include "core/log.h"
+#include "runtime/planning/refused.h"
 
 namespace pooch::runtime {
-namespace {
-
-Error refused(std::string message) {
-  return {ErrorCode::invalid_argument, std::move(message)};
-}
-
-}  // namespace
-
 Status GivenPlan::read(const std::string& path, const PlanTarget& target) {
   const auto wrong = [&](const std::string& why) {
     return refused(

@@ -7,6 +7,7 @@
 
 #include "core/hash.h"
 #include "runtime/observe/json_text.h"
+#include "runtime/planning/refused.h"
 
 namespace pooch::runtime {
 namespace {
@@ -70,7 +71,6 @@ Result<std::optional<Plan>> PlanCache::find(const PlanIdentity& identity) const 
 }
 
 Result<Plan> PlanCache::plan_in(std::string_view text, const PlanIdentity& identity) {
-  const auto refused = [](std::string why) { return Error{ErrorCode::invalid_argument, std::move(why)}; };
   auto plan = plan_from_json(text);
   if (!plan) return plan;
   if (!text.starts_with(fmt::format("{}{},", made_for, identity.to_json())))

@@ -5,16 +5,9 @@
 #include <algorithm>
 
 #include "core/log.h"
+#include "runtime/planning/refused.h"
 
 namespace pooch::runtime {
-namespace {
-
-Error refused(std::string message) {
-  return {ErrorCode::invalid_argument, std::move(message)};
-}
-
-}  // namespace
-
 Result<std::unique_ptr<PlanSource>> PlanSource::open(const Config& config, PlanTarget target) {
   return open(config, std::move(target), Limits{});
 }

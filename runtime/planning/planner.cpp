@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "runtime/planning/refused.h"
 #include "runtime/processes/own_program.h"
 
 namespace pooch::runtime {
@@ -19,10 +20,6 @@ constexpr const char* profile_name = "/dev/fd/3";
 constexpr const char* plan_name = "/dev/fd/4";
 // For what happens before and after the planner's own work.
 constexpr std::chrono::milliseconds grace(1000);
-
-Error refused(std::string message) {
-  return {ErrorCode::invalid_argument, std::move(message)};
-}
 
 // Rebuilt planners are other planners: their plans may differ.
 std::string version_of(const std::string& planner) {

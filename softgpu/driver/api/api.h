@@ -3,9 +3,8 @@
 // calls fail. Then it asks the machine; it holds no logic of its own beyond reading its arguments.
 #pragma once
 
-// All prototypes, the older ABIs and the per-thread variants included, so that the compiler compares them
-// with ours.
-#define __CUDA_API_VERSION_INTERNAL
+// softgpu/meson.build has cuda.h declare all prototypes, the older ABIs and the per-thread variants included,
+// so that the compiler compares them with ours.
 #include <cuda.h>
 #include <cudaProfiler.h>
 
