@@ -47,9 +47,9 @@ struct Summary {
   std::optional<std::uint64_t> predicted_peak_bytes, planned_peak_bytes;  // the latter measured
   // Allocations kept on the device: addresses in its memory point to them, or graphs or NCCL name them.
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;
-  // Passed through, of the whole process, in its first device's summary. Not charged when allocated; what it
-  // takes of a device counts against the cap when the device is next asked. Bytes of unified memory; arrays;
-  // memory handles exchanged with other processes; other devices that were let in.
+  // Memory that pooch has no part in, of the whole process, in its first device's summary. Not charged when
+  // allocated; what it takes of a device counts against the cap when the device is next asked. Bytes of
+  // unified memory; arrays; memory handles exchanged with other processes; other devices that were let in.
   std::uint64_t unified_bytes = 0, arrays = 0, ipc_handles = 0, peer_accesses = 0;
   // Ops that may have touched memory no operand names, and chunks of evicted memory that were mapped for them
   // to their copy on the host.

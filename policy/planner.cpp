@@ -14,10 +14,6 @@ namespace {
 // What leaves and comes back by itself is no more than this share of the cap: it takes its memory at once.
 constexpr std::uint64_t pieces_of_cap = 32;
 
-Decision everything_swapped(const Question& question) {
-  return {all(question.problem, Class::swap), question.rules};
-}
-
 template <class Each>
 const Each* find_policy(const std::vector<Each>& among, std::string_view name) {
   for (const Each& policy : among) {
@@ -134,13 +130,11 @@ const std::vector<Policy>& all_policies() {
         "every map is swapped; fetched with the layer before its reader"},
        swap_all_unscheduled,
        swap_all_unscheduled},
-      {{"swap-all", "PooCH 4.3", "every map is swapped; fetched when there is room"},
-       swap_all,
-       everything_swapped},
+      {{"swap-all", "PooCH 4.3", "every map is swapped; fetched when there is room"}, swap_all, swap_all},
       {{"swap-opt", "PooCH 4.4.2", "keep or swap, by a search over the maps whose copies are not hidden"},
        swap_opt,
-       everything_swapped},
-      {{"pooch", "PooCH 4.4.3", "swap-opt, then swap or recompute by r(X)"}, pooch, everything_swapped},
+       swap_all},
+      {{"pooch", "PooCH 4.4.3", "swap-opt, then swap or recompute by r(X)"}, pooch, swap_all},
       {{"superneurons", "Wang et al. 2018; PooCH 5.2",
         "keep from the output back, swap convolutions, recompute the rest"},
        superneurons,
@@ -159,7 +153,7 @@ const std::vector<Policy>& all_policies() {
       {{"hybrid", "",
         "keep, swap or recompute, by local search on the simulator from every other policy's plan"},
        hybrid,
-       everything_swapped},
+       swap_all},
   };
   return list;
 }

@@ -51,7 +51,8 @@ class Session {
   Status admit_pass_through(std::uint64_t bytes);
   // `by_program`: the program or its framework asked for it, so it counts as need.
   void passed_through(Address address, std::uint64_t bytes, bool by_program, void* origin = nullptr);
-  // The same without an address: memory that is no allocation as a whole.
+  // The same without an address: memory that is no allocation as a whole, a slab that blocks are cut from or
+  // what the program's cuMemCreate makes.
   void passed_through(std::uint64_t bytes);
   // An allocation within such memory.
   void placed(Address address, std::uint64_t bytes, bool by_program, void* origin);

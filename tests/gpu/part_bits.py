@@ -5,7 +5,7 @@ import judge
 from checks import Skipped, require, skipping
 from programs import MIB
 
-# Of the need, what each policy makes do with on digits (tests/preload/planned.py), and some more.
+# Of the need, what each policy makes do with on digits (tests/preload/planned_policies.py), and some more.
 SHARE = {"swap-all-unscheduled": 0.4, "swap-all": 0.35, "swap-opt": 0.35, "pooch": 0.35, "superneurons": 0.6, "vdnn-all": 0.45,
          "vdnn-conv": 0.75, "vdnn-dyn": 0.75, "lms": 0.45, "lms-sync": 0.35, "hybrid": 0.35}
 SMALL_SHARE = 0.85

@@ -132,7 +132,7 @@ def options(words):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="real", help="real, or soft:MODEL:compute (real)")
     parser.add_argument("--out", default="gpu-results.json", help="file for the results (gpu-results.json)")
-    parser.add_argument("--only", default="", help=f"parts, or PART:PATTERN of names of checks, with commas between: {', '.join(PARTS)}")
+    parser.add_argument("--only", default="", help=f"parts, or PART:PATTERN (a shell pattern of a check's whole name), with commas between: {', '.join(PARTS)}")
     parser.add_argument("--add", action="store_true", help="keep the checks that OUT has and that are not made now")
     parser.add_argument("--repetitions", type=int, default=1, help="of each of the trainer's runs with pooch (1)")
     parser.add_argument("--time-limit", type=float, default=0, help="seconds; checks not begun by then are skipped (none)")

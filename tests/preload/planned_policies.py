@@ -1,6 +1,6 @@
 """Every policy that plans, on small networks that compute: the same losses and weights as without pooch.
 
-usage: planned_policies.py BUILD_FOLDER [TEST]...
+usage: planned_policies.py BUILD_FOLDER [--policy NAME] [TEST]...
 """
 import json
 import re
@@ -17,6 +17,12 @@ NETWORKS = {"digits": (),
             "resnet50": ("--input-size", "32", "--batch", "128", "--lr", "0.001"),
             "googlenet": ("--input-size", "32", "--batch", "384", "--lr", "0.001")}
 ITERATIONS = "9"
+CHOSEN = POLICIES
+if sys.argv[2:3] == ["--policy"]:
+    if sys.argv[3:4] == [] or sys.argv[3] not in POLICIES:
+        sys.exit(f"planned_policies: --policy: one of {', '.join(POLICIES)} is accepted")
+    CHOSEN = (sys.argv[3],)
+    del sys.argv[2:4]
 
 
 class EveryPolicy(unittest.TestCase):
@@ -60,6 +66,8 @@ class EveryPolicy(unittest.TestCase):
             need = json.loads(in_core.out)["need_bytes"] // MIB
             # One backing each, in turn, which halves the time; what is recommended has both.
             for number, policy in enumerate(POLICIES):
+                if policy not in CHOSEN:
+                    continue
                 backing = ("remap", "alias")[number % 2] if policy != "hybrid" else None
                 for each in [backing] if backing else ("remap", "alias"):
                     with self.subTest(network=network, policy=policy, backing=each):

@@ -284,7 +284,7 @@ TEST(ReplayReal, Transforms) {
               std::equal(after.begin(), after.end(), a.begin()) && f[0] == 2 && f[1] == 2);
 }
 
-// Every attribute has the size that replay_cublaslt.h gives it.
+// Every attribute has the size that cublas/lt_replay.h gives it.
 TEST(ReplayReal, ProductsOfCublasLt) {
   const Kept with;
   if (cublaslt_library == nullptr) GTEST_SKIP() << "no cuBLASLt";
