@@ -1,5 +1,5 @@
 // Where bytes come from: runs that go on, and hashes that do not depend on how a run is cut.
-#include "softgpu/driver/work/origin.h"
+#include "softgpu/driver/terms/origin.h"
 
 #include <gtest/gtest.h>
 

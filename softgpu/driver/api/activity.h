@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "softgpu/activity.h"
-#include "softgpu/driver/work/stream.h"
+#include "softgpu/driver/terms/stream.h"
 
 namespace softgpu {
 

@@ -10,7 +10,7 @@
 #include "softgpu/driver/checks/shadow.h"
 #include "softgpu/driver/space/address.h"
 #include "softgpu/driver/space/host_memory.h"
-#include "softgpu/driver/work/stream.h"
+#include "softgpu/driver/terms/stream.h"
 
 namespace softgpu {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "softgpu/driver/space/host_memory.h"
-#include "softgpu/driver/work/clock.h"
-#include "softgpu/driver/work/stream.h"
+#include "softgpu/driver/terms/clock.h"
+#include "softgpu/driver/terms/stream.h"
 
 namespace softgpu {
 

@@ -25,8 +25,8 @@
 
 #include "softgpu/driver/space/address.h"
 #include "softgpu/driver/space/host_memory.h"
-#include "softgpu/driver/work/origin.h"
-#include "softgpu/driver/work/stream.h"
+#include "softgpu/driver/terms/origin.h"
+#include "softgpu/driver/terms/stream.h"
 
 namespace softgpu {
 

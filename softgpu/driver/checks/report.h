@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "softgpu/driver/work/clock.h"
+#include "softgpu/driver/terms/clock.h"
 
 namespace softgpu {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "softgpu/driver/work/clock.h"
+#include "softgpu/driver/terms/clock.h"
 
 namespace softgpu {
 

@@ -24,7 +24,7 @@
 #include "softgpu/driver/order/scheduler.h"
 #include "softgpu/driver/space/address.h"
 #include "softgpu/driver/space/host_memory.h"
-#include "softgpu/driver/work/context.h"
+#include "softgpu/driver/terms/context.h"
 
 namespace softgpu {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "softgpu/driver/model/model.h"
-#include "softgpu/driver/work/stream.h"
+#include "softgpu/driver/terms/stream.h"
 
 namespace softgpu {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "softgpu/device_options.h"
-#include "softgpu/driver/work/clock.h"
+#include "softgpu/driver/terms/clock.h"
 
 namespace softgpu {
 

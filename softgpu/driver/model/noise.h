@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <numbers>
 
-#include "softgpu/driver/work/clock.h"
+#include "softgpu/driver/terms/clock.h"
 
 namespace softgpu {
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "softgpu/driver/work/stream.h"
+#include "softgpu/driver/terms/stream.h"
 
 namespace softgpu {
 

@@ -6,7 +6,7 @@
 
 #include "softgpu/driver/model/cost.h"
 #include "softgpu/driver/order/capture.h"
-#include "softgpu/driver/work/context.h"
+#include "softgpu/driver/terms/context.h"
 
 namespace softgpu {
 namespace {

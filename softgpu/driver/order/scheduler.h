@@ -23,7 +23,7 @@
 #include "softgpu/driver/model/links.h"
 #include "softgpu/driver/model/model.h"
 #include "softgpu/driver/model/noise.h"
-#include "softgpu/driver/work/stream.h"
+#include "softgpu/driver/terms/stream.h"
 
 namespace softgpu {
 

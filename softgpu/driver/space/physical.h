@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "softgpu/driver/work/clock.h"
+#include "softgpu/driver/terms/clock.h"
 
 namespace softgpu {
 

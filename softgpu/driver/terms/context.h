@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <map>
 
-#include "softgpu/driver/work/stream.h"
+#include "softgpu/driver/terms/stream.h"
 
 namespace softgpu {
 

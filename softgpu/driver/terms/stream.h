@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
-#include "softgpu/driver/work/clock.h"
-#include "softgpu/driver/work/origin.h"
+#include "softgpu/driver/terms/clock.h"
+#include "softgpu/driver/terms/origin.h"
 #include "softgpu/image.h"
 
 namespace softgpu {
