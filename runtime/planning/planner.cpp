@@ -67,11 +67,12 @@ class OrderFiles {
 
 }  // namespace
 
-PlannerRun::PlannerRun(DetachedProcess process, OpenFile plan, unsigned seconds)
+PlannerRun::PlannerRun(DetachedProcess process, OpenFile plan, std::chrono::steady_clock::time_point begun,
+                       unsigned seconds)
     : process_(std::move(process)),
       plan_(std::move(plan)),
       seconds_(seconds),
-      begun_(std::chrono::steady_clock::now()),
+      begun_(begun),
       until_(begun_ + std::chrono::seconds(seconds) + grace) {}
 
 bool PlannerRun::ended() {
@@ -131,9 +132,11 @@ Result<PlannerRun> Planner::start(const PlanOrder& order) const {
   if (order.follow != nullptr) add("--follow", files.add("plan to follow", to_json(*order.follow)));
   if (!files.written()) return files.written().error();
   log::info("phase {}: {} makes a plan", identity.phase, path_);
+  // Read before the planner's alarm is set: an alarm that rings then never seems early.
+  const auto begun = std::chrono::steady_clock::now();
   auto process = DetachedProcess::start({std::move(command), environment_, seconds_, files.numbers()});
   if (!process) return process.error();
-  return PlannerRun(std::move(*process), files.take(1), seconds_);
+  return PlannerRun(std::move(*process), files.take(1), begun, seconds_);
 }
 
 }  // namespace pooch::runtime

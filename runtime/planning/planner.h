@@ -29,7 +29,9 @@ struct PlanOrder {
 // A planner that was started.
 class PlannerRun {
  public:
-  PlannerRun(DetachedProcess process, OpenFile plan, unsigned seconds);
+  // `begun`: no later than its alarm, which rings after `seconds`.
+  PlannerRun(DetachedProcess process, OpenFile plan, std::chrono::steady_clock::time_point begun,
+             unsigned seconds);
 
   // Never waits. A planner that takes too long is ended.
   bool ended();
