@@ -28,7 +28,19 @@ void AliasMode::index_places() {
     for (std::size_t c = 0; c < places_[i].count; ++c) index_[chunks_of(places_[i]) + c] = i;
 }
 
-// Once nothing has memory.
+// Those that have places.
+std::vector<Range*> AliasMode::ranges() const {
+  std::vector<Range*> all;
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (i == 0 || places_[i].range != places_[i - 1].range) all.push_back(residents_.ranges[places_[i].range]);
+  return all;
+}
+
+// Once nothing has memory: what an earlier layout has merged need not serve this one.
+void AliasMode::split_chunks() {
+  for (Range* range : ranges()) residency_.split(*range);
+}
+
 Status AliasMode::merge_chunks() {
   std::size_t gone = 0;  // chunks of the range at hand
   for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -68,10 +80,10 @@ Status AliasMode::build(const PlanLayout& layout, Residents residents, Held& hel
   if (const auto fit = fits(layout, residents); !fit) return fit.error();
   residents_ = std::move(residents);
   places_ = places_of(residents_.phases, residents_.described, pool_.cap());
-  index_places();
   pool_.use_units();
   wanted_frame_ = 0;
   Status done = save_and_unmap(held);
+  if (done) split_chunks();
   if (done) done = merge_chunks();
   if (done) done = take_frames(layout.layout);
   if (done) done = map_all(layout);
@@ -84,10 +96,10 @@ Status AliasMode::build(const PlanLayout& layout, Residents residents, Held& hel
 // uses.
 Status AliasMode::save_and_unmap(Held& held) {
   std::vector<Chunk*> leaving;
-  for (const Place& place : places_)
-    for (std::size_t c = 0; c < place.count; ++c) leaving.push_back(chunks_of(place) + c);
+  for (Range* range : ranges())
+    for (Chunk& chunk : range->chunks) leaving.push_back(&chunk);
   for (Chunk* chunk : residency_.mapped())
-    if (!chunk->live && chunk->pins == 0 && !index_.contains(chunk)) leaving.push_back(chunk);
+    if (!chunk->live && chunk->pins == 0) leaving.push_back(chunk);
   Marks marks;
   for (Chunk* chunk : leaving) {
     if (chunk->pins > 0) return Error{ErrorCode::out_of_memory, "a chunk is in use"};
@@ -167,8 +179,8 @@ Status AliasMode::map_all(const PlanLayout& layout) {
 
 Status AliasMode::dismantle() {
   Status outcome = Done{};
-  for (const Place& place : places_)
-    if (Chunk& chunk = *chunks_of(place); !chunk.frames.empty())
+  for (std::size_t i = 0; i < frames_of_.size(); ++i)
+    if (Chunk& chunk = *chunks_of(places_[i]); !chunk.frames.empty())
       if (const auto gone = residency_.unmap_from_frames(chunk); !gone && outcome) outcome = gone;
   for (const Frame& frame : frames_)
     if (!frame.given_away) pool_.give_back(frame.pieces);

@@ -79,6 +79,8 @@ class AliasMode {
  private:
   Chunk* chunks_of(const Place& place) const { return &residents_.ranges[place.range]->chunks[place.first]; }
   void index_places();
+  std::vector<Range*> ranges() const;
+  void split_chunks();
   Status merge_chunks();
   Status save_and_unmap(Held& held);
   Status take_frames(const Layout& layout);

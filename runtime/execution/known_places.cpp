@@ -4,7 +4,8 @@
 
 namespace pooch::runtime {
 
-KnownPlaces::KnownPlaces(Residency& residency, const AddressSpace& temporaries) {
+KnownPlaces::KnownPlaces(Residency& residency, const AddressSpace& temporaries)
+    : residency_(residency) {
   std::vector<Address> bases;
   residency.each_range([&](const Range& range) {
     if (!temporaries.contains(range.base)) bases.push_back(range.base);
@@ -20,7 +21,7 @@ std::vector<ProfileRange> KnownPlaces::described() const {
   for (const Range* range : ranges_) {
     ProfileRange& described = all.emplace_back();
     described.in_use = range->in_use;
-    for (const Chunk& chunk : range->chunks) described.chunks.push_back(chunk.bytes);
+    described.chunks = residency_.composition(*range);
   }
   return all;
 }

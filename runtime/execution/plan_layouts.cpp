@@ -170,9 +170,7 @@ Status PlanLayouts::open_slots(AliasMode::Residents& residents, const std::vecto
       if (!range) return range.error();
       plan->slots.back() = *range;
       residents.ranges.push_back(*range);
-      // Its chunks are larger where an earlier layout had merged them.
-      ProfileRange& described = residents.described.emplace_back();
-      for (const Chunk& chunk : (*range)->chunks) described.chunks.push_back(chunk.bytes);
+      residents.described.push_back({parts_.residency.composition(**range)});
     }
   }
   return Done{};

@@ -128,6 +128,11 @@ class Residency {
   // out_of_memory: some have content on the host, and there is no room for what is to lie beside it;
   // internal: some were dropped, and are not recomputed.
   Status merge(Range& range, std::size_t first, std::size_t count);
+  // The opposite: the range has the chunks again that it began with, each with its part of the content. Of a
+  // range as merge() wants it.
+  void split(Range& range);
+  // The sizes of the chunks that a range begins with.
+  std::vector<std::uint64_t> composition(const Range& range) const { return pool_.compose(range.bytes); }
   // Maps the chunk, which has no handle, to the frames; access is to be granted afterwards.
   Status map_to(Chunk& chunk, std::vector<Frame*> frames);
   // Maps it to other frames, of which the first `kept` are those that it has. Its work has finished. On

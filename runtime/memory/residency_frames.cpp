@@ -41,6 +41,42 @@ Status Residency::merge(Range& range, std::size_t first, std::size_t count) {
   return Done{};
 }
 
+// The first bytes of what is in the slot.
+static HostSlot take(HostSlot& slot, std::uint64_t bytes) {
+  HostSlot taken;
+  for (auto extent = slot.begin(); bytes > 0 && extent != slot.end();) {
+    const std::uint64_t some = std::min(bytes, extent->bytes);
+    taken.push_back({extent->memory, some});
+    bytes -= some;
+    *extent = {extent->memory + some, extent->bytes - some};
+    if (extent->bytes == 0) extent = slot.erase(extent);
+  }
+  return taken;
+}
+
+void Residency::split(Range& range) {
+  const std::vector<std::uint64_t> sizes = composition(range);
+  if (range.chunks.size() == sizes.size()) return;
+  std::vector<Chunk> parts;
+  auto size = sizes.begin();
+  for (Chunk& whole : range.chunks) {
+    HostSlot left = std::move(whole.slot);
+    for (std::uint64_t begin = 0; begin < whole.bytes; begin += parts.back().bytes) {
+      Chunk& part = parts.emplace_back(whole);
+      part.address = whole.address + begin;
+      part.offset = whole.offset + begin;
+      part.bytes = *size++;
+      part.occupied = std::min(part.bytes, whole.occupied - std::min(whole.occupied, begin));
+      const bool last = begin + part.bytes >= whole.occupied;
+      part.slot = last ? std::exchange(left, {}) : take(left, part.occupied);
+      part.live = whole.live && part.occupied > 0;
+      part.host_valid = whole.host_valid && part.live;
+      part.state = state_without_memory(part);
+    }
+  }
+  range.chunks = std::move(parts);
+}
+
 static Pieces pieces_of(std::span<Frame* const> frames) {
   Pieces pieces;
   for (const Frame* frame : frames) pieces.insert(pieces.end(), frame->pieces.begin(), frame->pieces.end());

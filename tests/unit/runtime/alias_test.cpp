@@ -48,10 +48,7 @@ class Aliased : public testing::Test {
 
   AliasMode::Residents residents() {
     AliasMode::Residents all{{{&*script, &phase, {{0}, {1}, {2}, {3}}}}, ranges, {}};
-    for (const Range* range : ranges) {
-      ProfileRange& described = all.described.emplace_back();
-      for (const Chunk& chunk : range->chunks) described.chunks.push_back(chunk.bytes);
-    }
+    for (const Range* range : ranges) all.described.push_back({residency.composition(*range)});
     return all;
   }
   PlanLayout layout() {
@@ -199,6 +196,23 @@ TEST_F(Aliased, WhatLivesGoesToTheHostWhenALayoutIsTakenAndComesBack) {
   EXPECT_EQ(wrong, 0);
   ASSERT_TRUE(alias.dismantle());
   EXPECT_FALSE(alias.built());
+  expect_content(7);
+}
+
+TEST_F(Aliased, ALaterLayoutIsForTheChunksThatRangesBeganWith) {
+  const std::vector<std::uint64_t> began = residency.composition(*ranges[0]);
+  write_all(7);
+  ASSERT_TRUE(build(layout()));
+  ASSERT_LT(ranges[0]->chunks.size(), began.size()) << "neighbours that come and go together are one";
+  ASSERT_TRUE(alias.dismantle());
+  EXPECT_EQ(residents().described[0].chunks, began);
+  ASSERT_TRUE(build(layout()));
+  ASSERT_EQ(*admit(0, 0), Admission::done);
+  ASSERT_EQ(*fetch(0), Admission::done);
+  read(0, 7);
+  device.drain();
+  EXPECT_EQ(wrong, 0);
+  ASSERT_TRUE(alias.dismantle());
   expect_content(7);
 }
 

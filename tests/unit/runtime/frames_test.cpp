@@ -155,5 +155,61 @@ TEST(Frames, NeighboursBecomeOneChunkWithTheContentOfAll) {
   EXPECT_EQ(last, 0u) << "the last chunk had one page";
 }
 
+TEST(Frames, AMergedChunkBecomesItsPartsAgainWithTheContentOfEach) {
+  Framed framed;
+  Range& range = framed.open(54 * MiB);
+  std::vector<std::uint64_t> sizes;
+  std::vector<Chunk*> leaving;
+  std::vector<ChunkUse> uses;
+  for (Chunk& chunk : range.chunks) uses.push_back({&chunk, false, true});
+  ASSERT_TRUE(framed.residency.make_resident(uses));
+  for (Chunk& chunk : range.chunks) {
+    sizes.push_back(chunk.bytes);
+    framed.fill(chunk);
+    ASSERT_TRUE(framed.residency.begin_eviction(chunk));
+    leaving.push_back(&chunk);
+  }
+  framed.inner.drain();
+  ASSERT_TRUE(framed.residency.finish_evictions(leaving));
+  ASSERT_TRUE(framed.residency.merge(range, 2, 2));
+  ASSERT_TRUE(framed.residency.merge(range, 0, 2));
+  ASSERT_LT(range.chunks.size(), sizes.size());
+
+  framed.residency.split(range);
+  ASSERT_EQ(range.chunks.size(), sizes.size());
+  uses.clear();
+  std::uint64_t offset = 0;
+  for (std::size_t i = 0; i < sizes.size(); offset += sizes[i++]) {
+    Chunk& part = range.chunks[i];
+    EXPECT_EQ(part.bytes, sizes[i]);
+    EXPECT_EQ(part.offset, offset);
+    EXPECT_EQ(part.state, ChunkState::evicted);
+    uses.push_back({&part, true, false});
+  }
+  ASSERT_TRUE(framed.residency.make_resident(uses));
+  framed.inner.drain();
+  for (const Chunk& part : range.chunks) EXPECT_TRUE(framed.intact(part)) << part.offset / MiB;
+}
+
+TEST(Frames, PartsBehindTheAllocationsEndHaveNoContent) {
+  Framed framed;
+  Range& range = framed.open(54 * MiB);
+  framed.residency.close(range, {});
+  const Address base = range.base;
+  framed.residency.open(base, range.bytes, AllocationId{7}, range.chunks.front().bytes);
+  ASSERT_TRUE(framed.residency.make_resident({{&range.chunks.front(), false, true}}));
+  framed.fill(range.chunks.front());
+  ASSERT_TRUE(framed.residency.begin_eviction(range.chunks.front()));
+  framed.inner.drain();
+  ASSERT_TRUE(framed.residency.finish_eviction(range.chunks.front()));
+  ASSERT_TRUE(framed.residency.merge(range, 0, range.chunks.size()));
+  framed.residency.split(range);
+  EXPECT_EQ(range.chunks.front().state, ChunkState::evicted);
+  for (std::size_t i = 1; i < range.chunks.size(); ++i) {
+    EXPECT_EQ(range.chunks[i].state, ChunkState::unbacked);
+    EXPECT_TRUE(range.chunks[i].slot.empty());
+  }
+}
+
 }  // namespace
 }  // namespace pooch::runtime
