@@ -97,8 +97,9 @@ class Hybrid {
   explicit Hybrid(const Question& question)
       : question_(question),
         problem_(question.problem),
-        simulator_(question.problem, question.rules),
-        price_(question.problem, question.rules) {
+        rules_(with_replays_ahead(question.rules)),
+        simulator_(question.problem, rules_),
+        price_(question.problem, rules_) {
     const auto steps = static_cast<std::int64_t>(std::max<std::size_t>(1, problem_.segments.size()));
     const auto maps = static_cast<std::int64_t>(problem_.maps.size());
     simulations_ = std::max<std::int64_t>(
@@ -122,13 +123,14 @@ class Hybrid {
       const Outcome before = best.outcome;
       for (const Choice& choice : improve(round)) {
         const Outcome outcome = simulator_.run(choice);
-        if (price_.better(outcome, best.outcome)) best = {{choice, question_.rules}, outcome};
+        if (price_.better(outcome, best.outcome)) best = {{choice, rules_}, outcome};
       }
       if (best.outcome.feasible() && best.outcome.us <= near_bound * relaxed_.bound_us) break;
       const bool hardly_better = before.feasible() && best.outcome.us > worth_another * before.us;
       if (round > 0 && problem_.maps.size() > many_maps && hardly_better) break;
     }
     be_brief_where_it_helps(best);
+    replay_at_need_where_it_helps(best);
     best.decision.bound_us = relaxed_.bound_us;
     return best.decision;
   }
@@ -139,6 +141,10 @@ class Hybrid {
     Outcome outcome;
   };
 
+  static Rules with_replays_ahead(Rules rules) {
+    rules.replays_ahead = true;
+    return rules;
+  }
   void sort_seeds() {
     std::stable_sort(seeds_.begin(), seeds_.end(),
                      [&](const Seed& a, const Seed& b) { return price_.better(a.outcome, b.outcome); });
@@ -154,7 +160,7 @@ class Hybrid {
 
   // The first k of an order leave, for the least k that fits.
   Seed prefix_of(const Choice& base, const Order& order, Class to) const {
-    Simulator simulator(problem_, question_.rules);
+    Simulator simulator(problem_, rules_);
     std::size_t low = 0, high = order.size();
     const auto with = [&](std::size_t k) {
       Choice choice = base;
@@ -174,7 +180,7 @@ class Hybrid {
     }
     Choice choice = with(high);
     const Outcome outcome = simulator.run(choice);
-    return {{std::move(choice), question_.rules}, outcome};
+    return {{std::move(choice), rules_}, outcome};
   }
 
   // Swaps for a share of the time that the link has.
@@ -222,10 +228,10 @@ class Hybrid {
     constexpr std::array<double, 4> memory{1.0, 0.95, 0.88, 0.8};
     std::array<std::uint64_t, memory.size()> caps;
     std::ranges::transform(memory, caps.begin(), [&](double share) {
-      return static_cast<std::uint64_t>(share * static_cast<double>(question_.rules.cap));
+      return static_cast<std::uint64_t>(share * static_cast<double>(rules_.cap));
     });
     const Order free_time = by_free_time(problem_), per_second = by_bytes_per_second(problem_),
-                relief = by_relief_per_cost(problem_, question_.rules.cap);
+                relief = by_relief_per_cost(problem_, rules_.cap);
     Work first;
     first.emplace_back([this] { return seed_of(keep(question_)); });
     first.emplace_back([this] { return seed_of(swap_all(question_)); });
@@ -243,7 +249,7 @@ class Hybrid {
     add(first, [&] { relaxed = relax(problem_, caps); });
     Work then;
     for (const Relaxed& each : relaxed) {
-      then.emplace_back([&] { return seed_of({each.choice, question_.rules}); });
+      then.emplace_back([&] { return seed_of({each.choice, rules_}); });
       then.emplace_back([&] { return prefix_of(each.choice, free_time, Class::swap); });
     }
     add(then);
@@ -261,11 +267,11 @@ class Hybrid {
         {{&relaxed_.choice, 1}, {&relaxed_.choice, 4}, {&best, 4}, {&relaxed_.choice, 8}}};
     std::vector<Choice> found(starts.size());
     parallel_for(starts.size(), [&](std::size_t lane) {
-      ShareSearch search(problem_, question_.rules, starts[lane].stretches);
+      ShareSearch search(problem_, rules_, starts[lane].stretches);
       found[lane] = search.descend(*starts[lane].choice, share_simulations_);
     });
     Work work;
-    for (const Choice& choice : found) work.emplace_back([&] { return seed_of({choice, question_.rules}); });
+    for (const Choice& choice : found) work.emplace_back([&] { return seed_of({choice, rules_}); });
     add(work);
   }
 
@@ -278,6 +284,14 @@ class Hybrid {
       const Outcome without = simulator_.run(choice);
       if (!without.feasible() || without.us > best.outcome.us) choice.brief[m] = 1;
     }
+  }
+
+  // Where memory is not that short, replays had better not hold up what they need not come before.
+  void replay_at_need_where_it_helps(Seed& best) const {
+    Decision other = best.decision;
+    other.rules.replays_ahead = !other.rules.replays_ahead;
+    Seed made = seed_of(std::move(other));
+    if (price_.better(made.outcome, best.outcome)) best = std::move(made);
   }
 
   // Each lane anneals with random numbers of its own, then descends: most of them the linear program's
@@ -296,8 +310,7 @@ class Hybrid {
       const bool best = lane % kinds == from_best || simulations_ < few_simulations;
       Choice start = best ? seeds_.front().decision.choice : relaxed_.choice;
       if (lane % 2 == 0) start.brief.assign(problem_.maps.size(), 1);
-      Search search(problem_, question_.rules, question_.seed * 1'000'003 + round * lanes + lane,
-                    enough_us());
+      Search search(problem_, rules_, question_.seed * 1'000'003 + round * lanes + lane, enough_us());
       improved[lane] = search.descend(
           search.anneal(start, weight * heats[lane % kinds], simulations_ * 3 / 4), simulations_ / 4);
     });
@@ -306,6 +319,7 @@ class Hybrid {
 
   const Question& question_;
   const Problem& problem_;
+  const Rules rules_;
   Simulator simulator_;
   Price price_;
   std::vector<Seed> seeds_;

@@ -97,6 +97,7 @@ class Reader {
   std::int32_t reproducible_until(std::uint32_t version);
   double own_replay_us(const MovableMap& map) const;
   void judge_maps();
+  std::int32_t best_before(const MovableMap& map) const;
   void host_copies();
 
   std::int32_t ops() const { return static_cast<std::int32_t>(phase_.ops.size()); }
@@ -391,11 +392,27 @@ void Reader::judge_maps() {
   problem_.by_leave.resize(problem_.segments.size());
   for (std::uint32_t m = 0; m < problem_.maps.size(); ++m)
     problem_.by_leave[problem_.maps[m].leaves].push_back(m);
+  for (MovableMap& map : problem_.maps) map.remade = best_before(map);
   auto& order = problem_.by_return;
   for (std::uint32_t m = 0; m < problem_.maps.size(); ++m) order.push_back(m);
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     return problem_.maps[a].returns < problem_.maps[b].returns;
   });
+  problem_.by_remake = order;
+  std::stable_sort(
+      problem_.by_remake.begin(), problem_.by_remake.end(),
+      [&](std::uint32_t a, std::uint32_t b) { return problem_.maps[a].remade < problem_.maps[b].remade; });
+}
+
+// A convolution makes the gradient of its input right before that of its weights, which reads the map.
+// Replays ahead of both run while the first one, as large as the map, is not there yet. The map is there a
+// little longer then, beside an op that needs no more memory than its reader.
+std::int32_t Reader::best_before(const MovableMap& map) const {
+  const std::int32_t ahead = map.returns - 1;
+  const Segment &reader = problem_.segments[map.returns], &other = problem_.segments[ahead];
+  const bool better =
+      ahead > map.leaves && other.base <= reader.base && other.base_before < reader.base_before;
+  return better ? ahead : map.returns;
 }
 
 void Reader::host_copies() {

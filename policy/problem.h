@@ -28,6 +28,7 @@ struct MovableMap {
   std::int32_t leaves = 0;   // last use before the pause
   std::int32_t returns = 0;  // first use after it
   std::int32_t ends = 0;     // its memory is freed after this one; the last segment if it outlives the phase
+  std::int32_t remade = 0;   // its replays run before this one: `returns`, or the one ahead of it
   std::vector<std::uint32_t> content;   // versions that are read after the pause
   std::vector<std::int32_t> producers;  // ops that make them, in program order
   bool droppable = false;               // all of it can be recomputed at `returns`
@@ -76,6 +77,7 @@ struct Problem {
   std::vector<Segment> segments;
   std::vector<HostCopy> copies;                      // ascending segments
   std::vector<std::uint32_t> by_return;              // maps in order of `returns`
+  std::vector<std::uint32_t> by_remake;              // ... of `remade`, and then of `returns`
   std::vector<std::vector<std::uint32_t>> by_leave;  // by segment: maps whose last use before the pause it is
   std::vector<std::int32_t> segment_of;              // by position
   std::vector<std::vector<Source>> sources;          // by position: what the op reads

@@ -53,7 +53,7 @@ bool Simulator::need_op(const Choice& choice, std::int32_t op, std::int32_t posi
 // Replays that bring `map` back, as steps before its first reader. Ops run in program order, which keeps
 // every hazard between versions of one buffer.
 bool Simulator::add_chain(const Choice& choice, std::uint32_t map) {
-  const std::int32_t segment = problem_.maps[map].returns;
+  const std::int32_t segment = replayed_before(map);
   ++chain_;
   depth_ = 0;
   chain_ops_.clear();
@@ -124,21 +124,22 @@ void Simulator::lay_out(const Choice& choice) {
   op_seen_.resize(problem_.op_us.size(), 0);
   map_seen_.resize(problem_.maps.size(), 0);
   temporaries_.clear();
-  std::size_t next = 0;
+  const auto& by_replay = rules_.replays_ahead ? problem_.by_remake : problem_.by_return;
+  std::size_t replayed = 0, returned = 0;
   for (std::int32_t s = 0; s <= problem_.last_segment(); ++s) {
-    const std::size_t first = next;
-    for (; next < problem_.by_return.size(); ++next) {
-      const std::uint32_t map = problem_.by_return[next];
-      if (problem_.maps[map].returns != s) break;
+    for (; replayed < by_replay.size(); ++replayed) {
+      const std::uint32_t map = by_replay[replayed];
+      if (replayed_before(map) != s) break;
       if (choice.of[map] != Class::recompute || returned_at_[map] != nowhere) continue;
       if (!add_chain(choice, map)) schedule_.possible = false;
     }
     const auto step = static_cast<std::int32_t>(schedule_.steps.size());
     schedule_.step_of[s] = step;
     schedule_.steps.push_back({s, nowhere, nowhere, problem_.segments[s].us});
-    for (std::size_t i = first; i < next; ++i) {
-      std::int32_t& needed = needed_at_[problem_.by_return[i]];
-      if (needed == nowhere) needed = step;
+    for (; returned < problem_.by_return.size(); ++returned) {
+      const std::uint32_t map = problem_.by_return[returned];
+      if (problem_.maps[map].returns != s) break;
+      if (needed_at_[map] == nowhere) needed_at_[map] = step;
     }
   }
 }

@@ -48,6 +48,7 @@ struct Rules {
   Prefetch prefetch = Prefetch::early;
   bool eviction_blocks = false;  // the next op waits until the copy to the host has ended
   bool eviction_beside = false;  // the copy starts together with the map's last reader, not after it
+  bool replays_ahead = false;    // before MovableMap::remade, not right before the reader
   // Moving handles costs host time, and the host waits before it takes a handle from work in flight (remap).
   // Measured costs of unmap, map and access: for a chunk, and for each handle in it.
   bool remap = false;
@@ -146,6 +147,9 @@ class Simulator {
   bool need_version(const Choice& choice, const Source& source, std::int32_t position);
   bool stays_there(const Choice& choice, const Source& source, std::int32_t position) const;
   bool need_op(const Choice& choice, std::int32_t op, std::int32_t position);
+  std::int32_t replayed_before(std::uint32_t map) const {
+    return rules_.replays_ahead ? problem_.maps[map].remade : problem_.maps[map].returns;
+  }
   void place_chain(const Choice& choice, std::int32_t segment, std::uint32_t map);
   void keep_temporary(const Extent& extent);
   void account(const Choice& choice);

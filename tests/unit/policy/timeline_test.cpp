@@ -285,6 +285,49 @@ Choice last_blocks_of_a_stage_dropped(const Problem& problem) {
 }
 
 // A block's output is made from the one before: dropping all of a stage makes a chain through it.
+// Op 0 makes a, op 1 makes b of it, op 4 makes x, op 5 reads b and x: 10 MiB each.
+Profile with_a_neighbour_of_the_reader() {
+  constexpr std::uint64_t bytes = 10 << 20;
+  Profile profile = four_ops(1000);
+  PhaseProfile& phase = profile.phases[0];
+  phase.turn = 4;
+  phase.buffers = {{bytes, true, 0, 2}, {bytes, true, 1, 6}, {bytes, true, 4, 6}};
+  phase.versions = {{0, 0, bytes, 0, {1}, Role::feature_map},
+                    {1, 0, bytes, 1, {2, 5}, Role::feature_map},
+                    {2, 0, bytes, 4, {5}, Role::gradient}};
+  for (ProfileOp& op : phase.ops) op.reads = op.writes = {};
+  phase.ops[0].writes = phase.ops[1].reads = {0};
+  phase.ops[1].writes = phase.ops[2].reads = {1};
+  phase.ops[4].writes = {2};
+  phase.ops[5].reads = {1, 2};
+  return profile;
+}
+
+TEST(Timeline, ReplaysRunAheadOfWhatIsMadeRightBeforeTheReader) {
+  const Problem problem = problem_of(with_a_neighbour_of_the_reader());
+  ASSERT_EQ(problem.maps.size(), 1u);
+  EXPECT_EQ(problem.segments[problem.maps[0].returns].first, 5);
+  EXPECT_EQ(problem.segments[problem.maps[0].remade].first, 4);
+  Rules rules = with_cap(plenty);
+  Simulator at_need(problem, rules);
+  rules.replays_ahead = true;
+  Simulator ahead(problem, rules);
+  const Choice drop = uniform(problem, Class::recompute);
+  const Outcome late = at_need.run(drop), early = ahead.run(drop);
+  EXPECT_EQ(late.peak, 30u << 20) << "a, b and x";
+  EXPECT_EQ(early.peak, 20u << 20) << "a and b, then b and x";
+  EXPECT_EQ(early.us, late.us);
+}
+
+TEST(Timeline, ReplaysRunAheadOfNothingThatNeedsMoreMemoryThanTheReader) {
+  Profile profile = with_a_neighbour_of_the_reader();
+  PhaseProfile& phase = profile.phases[0];
+  phase.buffers.push_back({2 << 20, true, 4, 5});  // a workspace
+  phase.ops[4].scratch = {3};
+  const Problem problem = problem_of(profile);
+  EXPECT_EQ(problem.maps[0].remade, problem.maps[0].returns);
+}
+
 TEST(Timeline, DroppedBlockOutputsChainThroughTheirStage) {
   const Problem problem = problem_of(test::resnet50_profile(test::v100_pcie3(), 64));
   Simulator simulator(problem, with_cap(plenty));
@@ -411,6 +454,7 @@ void check_random_choices(const Problem& problem, std::uint64_t seed, int choice
     const Choice choice = random_choice(problem, random);
     Simulator simulator(problem, with_cap(0));
     simulator.rules().piece_bytes = granularity * (1 + random() % 64);
+    simulator.rules().replays_ahead = i % 2 == 0;
     const std::uint64_t least = simulator.run(choice).peak;
     simulator.rules().cap = least + random() % (least / 8 + 1);
     Trace trace;
