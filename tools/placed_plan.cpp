@@ -28,6 +28,9 @@ constexpr int first_layouts = 3, all_layouts = 6;  // of those that are given up
 constexpr int most_plans = 9;
 // A plan that takes so many times as long as the one for all memory is no better than remapping.
 constexpr double most_for_layout = 2;
+// Frames are mapped ahead of need, while the device works: the share of that time that an iteration is
+// longer.
+constexpr double seen_of_mapping = 0.1;
 // Room beside what a layout is known to lack: another plan loses a little elsewhere.
 constexpr std::uint64_t slack = 16 * MiB;
 
@@ -102,21 +105,27 @@ class PlacedSearch {
 
   Result<Plan> run() {
     policy::PlanRequest asked = request_.plan;
-    std::optional<Plan> best;  // fits, and takes too long
-    double whole_ms = 0;       // predicted with all memory
+    std::optional<Plan> best;  // of those that fit
+    double best_us = 0;
+    double whole_ms = 0;  // predicted with all memory
     for (int tried = 0, wasteful = 0; tried < most_plans; ++tried) {
       auto plan = policy::make_plan(profile_, request_.phase, request_.policy, asked);
       if (!plan && tried == 0) return plan;
       if (!plan) break;
       if (tried == 0) whole_ms = plan->predicted_ms;
       if (plan->predicted_ms > most_for_layout * whole_ms) break;
+      if (best && plan->predicted_ms * 1e3 > best_us) break;  // nor will less memory do better
       const auto found = maker_.find(together_with(*plan));
       if (!found) return found.error();
       if (found->lacks == 0) {
         plan->layout = found->made;
         plan->cap = request_.plan.memory;  // what is left of that is its layout's
-        if (!takes_too_long(*found, wasteful++)) return plan;
-        best = std::move(*plan);
+        const double us = expected_us(*plan, found->made.layout);
+        if (!best || us < best_us) {
+          best = std::move(*plan);
+          best_us = us;
+        }
+        if (!takes_too_long(*found, wasteful++)) break;
       }
       const std::uint64_t less = (found->lacks > 0 ? found->lacks : room_ / 64) + slack;
       if (less >= asked.memory) break;
@@ -142,6 +151,10 @@ class PlacedSearch {
     std::vector<const Plan*> all{&plan};
     for (const Plan& other : request_.beside) all.push_back(&other);
     return all;
+  }
+  static double expected_us(const Plan& plan, const Layout& layout) {
+    return plan.predicted_ms * 1e3 + layout.wait_us +
+           seen_of_mapping * move_us * static_cast<double>(layout.moves);
   }
   static bool takes_too_long(const LayoutMaker::Found& found, int wasteful) {
     if (wasteful >= all_layouts) return false;
