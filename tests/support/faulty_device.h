@@ -28,6 +28,8 @@ class FaultyDevice final : public Device {
   FaultyDevice(Device& inner, Fault fault, std::uint64_t n, Strikes how_often = Strikes::once)
       : inner_(inner), fault_(fault), countdown_(n), always_(how_often == Strikes::always) {}
   bool struck() const { return struck_; }
+  // The n-th from now on.
+  void strike_at(std::uint64_t n) { countdown_ = n; }
 
   Result<DeviceInfo> info() override { return inner_.info(); }
   Result<std::uint64_t> free_bytes() override { return inner_.free_bytes(); }

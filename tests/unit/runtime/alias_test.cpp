@@ -2,6 +2,7 @@
 // map lies in a range of its own.
 #include "runtime/execution/alias.h"
 
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -12,22 +13,26 @@
 #include "runtime/memory/host_wait.h"
 #include "runtime/script/layout.h"
 #include "tests/support/chain.h"
+#include "tests/support/faulty_device.h"
 #include "tests/support/ladder.h"
 
 namespace pooch::runtime {
 namespace {
 
+using test::Fault;
+using test::FaultyDevice;
 using test::OpenDevice;
 
 constexpr int maps = 4, ops = 2 * maps, swapped = 2;
 constexpr std::uint64_t map_bytes = 6 * MiB;
 constexpr double move_us = 100;
 
-class Aliased : public testing::Test {
- protected:
+class Program {
+ public:
   using Admission = AliasMode::Admission;
 
-  Aliased() {
+  // `fault`: planted once faulty.strike_at() was called.
+  explicit Program(Fault fault = Fault::lost_wait) : faulty(device, fault, ~std::uint64_t{0}) {
     for (std::uint32_t map = 0; map < maps; ++map) {
       ranges.push_back(&residency.open(base_of(map), map_bytes, AllocationId{map + 1}, map_bytes));
       phase.buffers[map].bytes = phase.versions[map].bytes = map_bytes;
@@ -36,11 +41,6 @@ class Aliased : public testing::Test {
     EXPECT_TRUE(compiled) << compiled.error().message;
     script.emplace(std::move(*compiled));
   }
-  ~Aliased() override {
-    device.drain();
-    EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
-  }
-
   static Address base_of(std::uint32_t map) {
     return Address{(std::uint64_t{1} << 45) + map * std::uint64_t{64} * MiB};
   }
@@ -116,7 +116,7 @@ class Aliased : public testing::Test {
       EXPECT_TRUE(given) << given.error().message;
       if (!given || *given != Admission::busy) return *given;
       const Marks busy = alias.busy();
-      EXPECT_TRUE(await(device, order, busy, held));
+      EXPECT_TRUE(await(faulty, order, busy, held));
     }
   }
   // Forward, and backward down to the reader of this map.
@@ -135,6 +135,14 @@ class Aliased : public testing::Test {
       residency.close(*ranges[map], {});
       residency.open(base_of(map), map_bytes, AllocationId{map + 1}, map_bytes);
     }
+  }
+  // Of a layout that maps the first one anew.
+  void iterate_wandering(std::uint64_t number) {
+    iterate(number, /*down_to=*/1);
+    ASSERT_EQ(once_idle([&] { return fetch(0); }), Admission::done);
+    read(0, number);
+    residency.close(*ranges[0], {});
+    residency.open(base_of(0), map_bytes, AllocationId{1}, map_bytes);
   }
   // Each map is wherever it may be, with its content. It is gone then.
   void expect_content(std::uint64_t number) {
@@ -157,12 +165,13 @@ class Aliased : public testing::Test {
   }
 
   OpenDevice device{512 * MiB};
-  StreamOrder order{device};
-  HandlePool pool{device, 256 * MiB};
-  HostArena host{device, order, 256 * MiB};
-  Residency residency{device, order, pool, host, *device.create_stream(), *device.create_stream()};
-  Departures departures{device, order, pool, residency};
-  AliasMode alias{device, order, pool, residency, departures};
+  FaultyDevice faulty;
+  StreamOrder order{faulty};
+  HandlePool pool{faulty, 256 * MiB};
+  HostArena host{faulty, order, 256 * MiB};
+  Residency residency{faulty, order, pool, host, *device.create_stream(), *device.create_stream()};
+  Departures departures{faulty, order, pool, residency};
+  AliasMode alias{faulty, order, pool, residency, departures};
   SessionMutex mutex;
   Held held{mutex};
   const StreamHandle stream = *device.create_stream();
@@ -171,6 +180,14 @@ class Aliased : public testing::Test {
   std::vector<Range*> ranges;
   std::uint64_t clock = 0;
   int wrong = 0;
+};
+
+class Aliased : public testing::Test, protected Program {
+ protected:
+  ~Aliased() override {
+    device.drain();
+    EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
+  }
 };
 
 TEST_F(Aliased, MapsWhoseStaysDoNotMeetShareFramesAndKeepTheirContent) {
@@ -282,16 +299,42 @@ TEST_F(Aliased, AChunkThatIsInUseIsMappedElsewhereOnceTheDeviceIsDoneWithIt) {
 TEST_F(Aliased, AChunkWandersInEveryIterationAndItsContentGoesAlong) {
   ASSERT_TRUE(build(wandering()));
   for (std::uint64_t iteration = 1; iteration <= 3; ++iteration) {
-    iterate(100 * iteration, /*down_to=*/1);
-    ASSERT_EQ(once_idle([&] { return fetch(0); }), Admission::done);
-    read(0, 100 * iteration);
-    residency.close(*ranges[0], {});
-    residency.open(base_of(0), map_bytes, AllocationId{1}, map_bytes);
+    iterate_wandering(100 * iteration);
     device.drain();
     EXPECT_EQ(alias.moves(), 2 * iteration - 1);
   }
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(device.created_bytes(), 3 * map_bytes);
+}
+
+// How often the fault can strike in three iterations, and how often somebody notices.
+std::pair<int, int> struck_and_found(Fault fault) {
+  int struck = 0, found = 0;
+  for (std::uint64_t n = 1;; ++n) {
+    testing::TestPartResultArray failures;
+    const testing::ScopedFakeTestPartResultReporter reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
+    Program program(fault);
+    EXPECT_TRUE(program.build(program.wandering()));
+    program.faulty.strike_at(n);
+    for (std::uint64_t iteration = 1; iteration <= 3; ++iteration) program.iterate_wandering(100 * iteration);
+    program.device.drain();
+    if (!program.faulty.struck()) return {struck, found};
+    ++struck;
+    found += program.wrong > 0 || !program.device.complaints().empty() || failures.size() > 0;
+  }
+}
+
+TEST(AliasedWithAFault, AFrameThatIsSharedTooEarlyIsFound) {
+  const auto [struck, found] = struck_and_found(Fault::lost_wait);
+  EXPECT_GT(struck, 10) << "waits of streams";
+  EXPECT_GE(found, 3) << "of " << struck << ": others order the same work";
+}
+
+TEST(AliasedWithAFault, AMappingWhileItsAddressesAreInUseIsFound) {
+  const auto [struck, found] = struck_and_found(Fault::hasty_reuse);
+  EXPECT_GT(struck, 10) << "questions whether the device is done";
+  EXPECT_GE(found, 3) << "of " << struck;
 }
 
 TEST_F(Aliased, ALayoutIsForTheSamePhasesAndPlacesAndFits) {
