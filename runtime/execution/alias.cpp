@@ -32,7 +32,8 @@ void AliasMode::index_places() {
 std::vector<Range*> AliasMode::ranges() const {
   std::vector<Range*> all;
   for (std::size_t i = 0; i < places_.size(); ++i)
-    if (i == 0 || places_[i].range != places_[i - 1].range) all.push_back(residents_.ranges[places_[i].range]);
+    if (i == 0 || places_[i].range != places_[i - 1].range)
+      all.push_back(residents_.ranges[places_[i].range]);
   return all;
 }
 
