@@ -4,8 +4,7 @@
 
 namespace pooch::runtime {
 
-KnownPlaces::KnownPlaces(Residency& residency, const AddressSpace& temporaries)
-    : residency_(residency) {
+KnownPlaces::KnownPlaces(Residency& residency, const AddressSpace& temporaries) : residency_(residency) {
   std::vector<Address> bases;
   residency.each_range([&](const Range& range) {
     if (!temporaries.contains(range.base)) bases.push_back(range.base);

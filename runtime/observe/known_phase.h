@@ -10,8 +10,8 @@
 namespace pooch::runtime {
 
 struct KnownPhase {
-  PhaseProfile profile;        // its times: from `profile.measured` iterations; 0: estimated
-  std::uint64_t revision = 0;  // grows with every change of structure or times
+  PhaseProfile profile;                   // its times: from `profile.measured` iterations; 0: estimated
+  std::uint64_t revision = 0;             // grows with every change of structure or times
   std::vector<std::uint64_t> local_keys;  // by position
   std::vector<Address> bases;    // by buffer: where it was in the latest iteration that was described
   std::vector<Address> earlier;  // ... and in the one before that

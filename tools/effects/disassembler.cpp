@@ -15,7 +15,7 @@ namespace {
 
 // Ten times as long as it takes.
 constexpr std::size_t least_seconds = 10, bytes_a_second = 100'000;  // of a processor
-constexpr int patience = 60;                                         // how many times as long it may take for that
+constexpr int patience = 60;  // how many times as long it may take for that
 
 bool is_program(const fs::path& path) {
   std::error_code error;
