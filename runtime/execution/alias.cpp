@@ -37,12 +37,9 @@ std::vector<Range*> AliasMode::ranges() const {
   return all;
 }
 
-// Once nothing has memory: what an earlier layout has merged need not serve this one.
-void AliasMode::split_chunks() {
-  for (Range* range : ranges()) residency_.split(*range);
-}
-
+// Once nothing has memory. What an earlier layout has merged need not serve this one.
 Status AliasMode::merge_chunks() {
+  for (Range* range : ranges()) residency_.split(*range);
   std::size_t gone = 0;  // chunks of the range at hand
   for (std::size_t i = 0; i < places_.size(); ++i) {
     Place& place = places_[i];
@@ -84,7 +81,6 @@ Status AliasMode::build(const PlanLayout& layout, Residents residents, Held& hel
   pool_.use_units();
   wanted_frame_ = 0;
   Status done = save_and_unmap(held);
-  if (done) split_chunks();
   if (done) done = merge_chunks();
   if (done) done = take_frames(layout.layout);
   if (done) done = map_all(layout);

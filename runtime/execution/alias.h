@@ -80,7 +80,6 @@ class AliasMode {
   Chunk* chunks_of(const Place& place) const { return &residents_.ranges[place.range]->chunks[place.first]; }
   void index_places();
   std::vector<Range*> ranges() const;
-  void split_chunks();
   Status merge_chunks();
   Status save_and_unmap(Held& held);
   Status take_frames(const Layout& layout);

@@ -157,6 +157,14 @@ class Program {
     }
     EXPECT_EQ(wrong, 0);
   }
+  // The first one comes back into its frames.
+  void expect_first_map(std::uint64_t number) {
+    ASSERT_EQ(*admit(0, 0), Admission::done);
+    ASSERT_EQ(*fetch(0), Admission::done);
+    read(0, number);
+    device.drain();
+    EXPECT_EQ(wrong, 0);
+  }
   void write_all(std::uint64_t number) {
     for (std::uint32_t map = 0; map < maps; ++map) {
       ASSERT_TRUE(residency.make_resident(uses(map, /*writes=*/true)));
@@ -206,11 +214,7 @@ TEST_F(Aliased, WhatLivesGoesToTheHostWhenALayoutIsTakenAndComesBack) {
   write_all(7);
   ASSERT_TRUE(build(layout()));
   EXPECT_EQ(pool.in_use(), 2 * map_bytes);
-  ASSERT_EQ(*admit(0, 0), Admission::done);
-  ASSERT_EQ(*fetch(0), Admission::done);
-  read(0, 7);
-  device.drain();
-  EXPECT_EQ(wrong, 0);
+  expect_first_map(7);
   ASSERT_TRUE(alias.dismantle());
   EXPECT_FALSE(alias.built());
   expect_content(7);
@@ -224,11 +228,7 @@ TEST_F(Aliased, ALaterLayoutIsForTheChunksThatRangesBeganWith) {
   ASSERT_TRUE(alias.dismantle());
   EXPECT_EQ(residents().described[0].chunks, began);
   ASSERT_TRUE(build(layout()));
-  ASSERT_EQ(*admit(0, 0), Admission::done);
-  ASSERT_EQ(*fetch(0), Admission::done);
-  read(0, 7);
-  device.drain();
-  EXPECT_EQ(wrong, 0);
+  expect_first_map(7);
   ASSERT_TRUE(alias.dismantle());
   expect_content(7);
 }
