@@ -130,7 +130,7 @@ class Hybrid {
       if (round > 0 && problem_.maps.size() > many_maps && hardly_better) break;
     }
     be_brief_where_it_helps(best);
-    replay_at_need_where_it_helps(best);
+    replay_at_another_time_where_it_helps(best);
     best.decision.bound_us = relaxed_.bound_us;
     return best.decision;
   }
@@ -286,8 +286,9 @@ class Hybrid {
     }
   }
 
-  // Where memory is not that short, replays had better not hold up what they need not come before.
-  void replay_at_need_where_it_helps(Seed& best) const {
+  // Replays at another time cost nothing to try: at need where they ran ahead, or ahead where they ran at
+  // need.
+  void replay_at_another_time_where_it_helps(Seed& best) const {
     Decision other = best.decision;
     other.rules.replays_ahead = !other.rules.replays_ahead;
     Seed made = seed_of(std::move(other));
