@@ -17,7 +17,6 @@ constexpr std::array<std::string_view, 13> policy_names = {"keep",         "dema
                                                            "hybrid"};
 constexpr std::array<std::string_view, 3> verify_names = {"off", "sample", "all"};
 constexpr std::array<std::string_view, 3> landing_names = {"auto", "on", "off"};
-constexpr std::array<std::string_view, 3> backing_names = {"auto", "remap", "alias"};
 constexpr std::array<std::string_view, 2> story_names = {"device", "all"};
 constexpr std::array<std::string_view, 4> timer_names = {"automatic", "cupti", "events", "none"};
 constexpr std::array<std::string_view, 2> switch_names = {"0", "1"};
@@ -90,11 +89,6 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
     const auto wanted = choose(text, switch_names);
     if (!wanted) return at("POOCH_CALLSITES", wanted.error());
     config.call_sites = *wanted == 1;
-  }
-  if (const char* text = get("POOCH_BACKING"); text != nullptr && *text != '\0') {
-    const auto backing = choose(text, backing_names);
-    if (!backing) return at("POOCH_BACKING", backing.error());
-    config.backing = static_cast<BackingUse>(*backing);
   }
   if (const char* text = get("POOCH_WAIT_FOR_PLANS"); text != nullptr && *text != '\0') {
     const auto wanted = choose(text, switch_names);

@@ -40,8 +40,6 @@ enum class Verify : std::uint8_t { off, sample, all };
 enum class Timer : std::uint8_t { automatic, cupti, events, none };
 // Whether evicted memory is mapped to its copy on the host: if the program needs it, always, never.
 enum class LandingUse : std::uint8_t { automatic, on, off };
-// automatic: alias; remap if alias is impossible.
-enum class BackingUse : std::uint8_t { automatic, remap, alias };
 // How much memory programs are told of: what a device of the cap's size has, or all that is granted.
 enum class MemoryStory : std::uint8_t { device, all };
 enum class LogLevel : std::uint8_t { error, warn, info, debug };
@@ -66,11 +64,10 @@ struct Config {
   std::string plan_file;                   // POOCH_PLAN, empty: plans are made or found in the cache
   std::string cache_folder;                // POOCH_CACHE, empty: the user's cache folder
   std::string planner_program;             // POOCH_PLANNER, empty: the `pooch` that came with this library
-  BackingUse backing = BackingUse::automatic;  // POOCH_BACKING
-  bool wait_for_plans = false;                 // POOCH_WAIT_FOR_PLANS
-  Verify verify = Verify::sample;              // POOCH_VERIFY
-  bool substitutes = true;                     // POOCH_SUBSTITUTES
-  bool check_copies = false;                   // POOCH_CHECK
+  bool wait_for_plans = false;             // POOCH_WAIT_FOR_PLANS
+  Verify verify = Verify::sample;          // POOCH_VERIFY
+  bool substitutes = true;                 // POOCH_SUBSTITUTES
+  bool check_copies = false;               // POOCH_CHECK
   LandingUse landing = LandingUse::automatic;  // POOCH_LANDING
   std::string trace_file;                      // POOCH_TRACE, empty: no timeline is written
   std::string report_folder;                   // POOCH_REPORT, empty: no profile

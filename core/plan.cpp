@@ -11,7 +11,6 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 3> class_names{"keep", "swap", "recompute"};
-constexpr std::array<std::string_view, 2> backing_names{"remap", "alias"};
 constexpr std::array<std::string_view, 4> action_names{"evict", "prefetch", "drop", "replay"};
 
 // What no text may hold becomes a replacement character: a name may come from anywhere.
@@ -95,26 +94,16 @@ std::map<std::int32_t, OrderedJson> write_actions(const Plan::Actions& actions,
 std::string_view name(MapClass of) {
   return class_names[static_cast<std::size_t>(of)];
 }
-std::string_view name(Backing backing) {
-  return backing_names[static_cast<std::size_t>(backing)];
-}
 std::string_view name(PlanAction::Kind kind) {
   return action_names[static_cast<std::size_t>(kind)];
 }
 
 // One line per map and per position: plans are read and compared by people.
 std::string to_json(const Plan& plan) {
-  OrderedJson head{{"schema", plan.schema},
-                   {"phase", plan.phase},
-                   {"device", plan.device},
-                   {"policy", plan.policy},
-                   {"structure", plan.structure},
-                   {"cap", plan.cap},
-                   {"seed", plan.seed},
-                   {"backing", name(plan.backing)},
-                   {"in_core_ms", plan.in_core_ms},
-                   {"predicted_ms", plan.predicted_ms}};
-  if (plan.still_ms) head["still_ms"] = *plan.still_ms;
+  OrderedJson head{
+      {"schema", plan.schema}, {"phase", plan.phase},           {"device", plan.device},
+      {"policy", plan.policy}, {"structure", plan.structure},   {"cap", plan.cap},
+      {"seed", plan.seed},     {"in_core_ms", plan.in_core_ms}, {"predicted_ms", plan.predicted_ms}};
   if (plan.bound_ms) head["bound_ms"] = *plan.bound_ms;
   head["peak"] = plan.peak;
   head["host_bytes"] = plan.host_bytes;

@@ -23,12 +23,6 @@ enum class MapClass : std::uint8_t {
 };
 std::string_view name(MapClass of);
 
-enum class Backing : std::uint8_t {
-  remap,  // handles move from map to map as the iteration proceeds
-  alias,  // each stay of a chunk has its frames, shared with chunks whose stays do not overlap
-};
-std::string_view name(Backing backing);
-
 struct PlanMap {
   std::uint32_t map = 0;     // its number in the actions
   std::string name;          // of the feature map, as in the profile's graph
@@ -84,10 +78,8 @@ struct Plan {
   std::string structure;  // of the profile that it was made from: structure_of(phase)
   std::uint64_t cap = 0;  // bytes of device memory that it was made for
   std::uint64_t seed = 0;
-  Backing backing = Backing::alias;
   double in_core_ms = 0;  // if there were memory enough
   double predicted_ms = 0;
-  std::optional<double> still_ms;         // ... if moving handles cost nothing; empty: the same
   std::optional<double> bound_ms;         // no plan of this kind can be faster; empty: not computed
   std::uint64_t peak = 0;                 // bytes of device memory
   std::uint64_t host_bytes = 0;           // of all swapped maps
@@ -97,7 +89,9 @@ struct Plan {
   Actions before, after;  // by position, in order
   // By position: when an op that has to wait is expected to start. All others follow the step before at once.
   std::map<std::int32_t, double> starts_us;
-  std::optional<PlanLayout> layout;  // empty: it was not known where buffers lie
+  // Where everything lies. Empty: it was not known where buffers lie, or there is no layout. Then memory is
+  // mapped as maps move.
+  std::optional<PlanLayout> layout;
 };
 
 std::string to_json(const Plan& plan);

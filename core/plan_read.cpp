@@ -232,10 +232,8 @@ constexpr JsonField<Plan> plan_fields[] = {
     {"structure", false, [](In& in, Plan& p) { in.text(p.structure); }},
     {"cap", true, [](In& in, Plan& p) { bytes(in, p.cap); }},
     {"seed", true, [](In& in, Plan& p) { in.whole(p.seed, std::numeric_limits<std::uint64_t>::max()); }},
-    {"backing", true, [](In& in, Plan& p) { named(in, p.backing, Backing::alias); }},
     {"in_core_ms", true, [](In& in, Plan& p) { time(in, p.in_core_ms); }},
     {"predicted_ms", true, [](In& in, Plan& p) { time(in, p.predicted_ms); }},
-    {"still_ms", false, [](In& in, Plan& p) { time(in, p.still_ms.emplace()); }},
     {"bound_ms", false,
      [](In& in, Plan& p) {
        if (!in.null()) time(in, p.bound_ms.emplace());

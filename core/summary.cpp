@@ -32,8 +32,6 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("aliased_iterations", s.aliased_iterations);
   visit("moved_frames", s.moved_frames);
   visit("replans", s.replans);
-  visit("moved_prefetches", s.moved_prefetches);
-  visit("undone_moves", s.undone_moves);
   visit("verified", s.verified);
   visit("mismatches", s.mismatches);
   visit("unplanned_evictions", s.unplanned_evictions);

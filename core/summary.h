@@ -37,8 +37,6 @@ struct Summary {
   std::uint64_t aliased_iterations = 0;   // of planned_iterations, in alias mode from first op to last
   std::uint64_t moved_frames = 0;         // frames mapped for chunks that have other frames at other times
   std::uint64_t replans = 0;              // plans made again because times had changed
-  std::uint64_t moved_prefetches = 0;     // moved ahead of the plan, because ops waited for them
-  std::uint64_t undone_moves = 0;         // times that they were put back, because iterations got longer
   std::uint64_t verified = 0;             // recomputed maps compared with what was dropped
   std::uint64_t mismatches = 0;           // of those, that differed
   std::uint64_t unplanned_evictions = 0;  // times that memory ran short while a plan was followed

@@ -16,7 +16,7 @@ namespace pooch::policy {
 
 struct Question {
   const Problem& problem;
-  Rules rules;  // cap and backing; prefetching early
+  Rules rules;  // cap, placed; prefetching early
   std::uint64_t seed = 0;
   unsigned effort = 1;  // PlanRequest::effort
 };

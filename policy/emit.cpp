@@ -165,11 +165,6 @@ Plan write_plan(const Problem& problem, const Decision& decision, std::string_vi
   Plan plan;
   plan.policy = policy;
   plan.predicted_ms = outcome.us / 1e3;
-  if (decision.rules.remap) {
-    Rules unmoved = decision.rules;
-    unmoved.remap = false;
-    plan.still_ms = Simulator(problem, unmoved).run(decision.choice).us / 1e3;
-  }
   plan.peak = outcome.peak;
   std::vector<double> waited(problem.maps.size(), 0);
   for (const Stall& stall : trace.stalls) {

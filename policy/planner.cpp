@@ -196,7 +196,7 @@ Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::s
   rules.cap = request.memory;
   rules.piece_bytes =
       std::max<std::uint64_t>(rules.cap / pieces_of_cap / rules.chunk_bytes, 1) * rules.chunk_bytes;
-  rules.remap = request.backing == Backing::remap;
+  rules.placed = request.placed;
   price_moves(profile, rules);
   Result<Plan> plan = numerics != nullptr
                           ? plan_with_algorithms(*numerics, profile, **phase, rates, rules)
@@ -208,7 +208,6 @@ Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::s
   plan->cap = request.memory;
   plan->seed = request.seed;
   plan->structure = structure_of(**phase);
-  plan->backing = request.backing;
   return plan;
 }
 

@@ -26,9 +26,10 @@ const std::vector<PolicyInfo>& numerics_policies();
 struct PlanRequest {
   std::uint64_t memory = 0;                 // bytes of device memory that the plan may use
   std::optional<double> link_out, link_in;  // bytes per second instead of what was measured
-  Backing backing = Backing::alias;
   std::uint64_t seed = 0;
-  unsigned effort = 1;          // multiplies the number of searches; most policies make none
+  unsigned effort = 1;  // multiplies the number of searches; most policies make none
+  // A layout is made for the plan: its moves map no memory. False: they are priced with what mapping costs.
+  bool placed = true;
   bool bound = true;            // computes Plan::bound_ms, for the program's own algorithms
   bool allow_numerics = false;  // numerics_policies() are allowed
 };

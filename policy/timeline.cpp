@@ -12,7 +12,7 @@ constexpr std::int32_t steps_between = 32;  // checkpoints
 }  // namespace
 
 double Simulator::handles_us(std::uint64_t bytes) const {
-  if (!rules_.remap) return 0;
+  if (rules_.placed) return 0;
   const auto pieces = [bytes](std::uint64_t size) { return static_cast<double>((bytes + size - 1) / size); };
   return pieces(rules_.chunk_bytes) * rules_.chunk_us + pieces(rules_.handle_bytes) * rules_.handle_us;
 }
@@ -42,7 +42,7 @@ void Simulator::start_fetches(Clock& clock, std::int32_t step) {
       leaving -= std::min(leaving, flight.bytes);
     }
     ready = std::max(ready, left_at_[fetch.map]);
-    if (rules_.remap) {
+    if (!rules_.placed) {
       if (fetch.squeezed || ready > clock.compute)
         clock.host = std::max(clock.host, ready + rules_.launch_us);
       clock.host += handles_us(fetch.bytes);
@@ -84,7 +84,7 @@ void Simulator::wait_for_memory(Clock& clock, std::int32_t step) {
           {Stall::Cause::memory, schedule_.steps[step].segment, flight.map, flight.end - clock.compute});
     }
     clock.compute = flight.end;
-    if (rules_.remap) clock.host = std::max(clock.host, flight.end) + handles_us(flight.bytes);
+    if (!rules_.placed) clock.host = std::max(clock.host, flight.end) + handles_us(flight.bytes);
     settle();
   }
 }
@@ -103,7 +103,7 @@ void Simulator::wait_for_fetches(Clock& clock, std::int32_t step) {
 
 void Simulator::evict(Clock& clock, const Choice& choice, std::int32_t segment) {
   for (const std::uint32_t map : problem_.by_leave[segment]) {
-    if (choice.of[map] != Class::keep && rules_.remap) clock.host += handles_us(problem_.maps[map].bytes);
+    if (choice.of[map] != Class::keep && !rules_.placed) clock.host += handles_us(problem_.maps[map].bytes);
     if (choice.of[map] != Class::swap) continue;
     const double leaves = rules_.eviction_beside ? clock.op_start : clock.compute;
     for (std::uint64_t left = choice.swapped(problem_, map), bytes; left > 0; left -= bytes) {

@@ -49,9 +49,10 @@ struct Rules {
   bool eviction_blocks = false;  // the next op waits until the copy to the host has ended
   bool eviction_beside = false;  // the copy starts together with the map's last reader, not after it
   bool replays_ahead = false;    // before MovableMap::remade, not right before the reader
-  // Moving handles costs host time, and the host waits before it takes a handle from work in flight (remap).
+  // Every stay has its frames by a layout. Without one, moving handles costs host time, and the host waits
+  // before it takes a handle from work in flight.
+  bool placed = true;
   // Measured costs of unmap, map and access: for a chunk, and for each handle in it.
-  bool remap = false;
   double chunk_us = 0, handle_us = 0;
   double launch_us = 0;                                  // from the host's decision to the device's start
   std::uint64_t chunk_bytes = std::uint64_t{128} << 20;  // largest

@@ -63,7 +63,7 @@ std::vector<std::string> row_of(const char* which, const Plan& plan) {
   const auto gap = bound_gap(plan);
   std::vector<std::string> row{which,
                                plan.policy,
-                               std::string(name(plan.backing)),
+                               plan.layout ? "yes" : "no",
                                format_bytes(plan.cap),
                                fmt::format("{:.1f}", plan.predicted_ms),
                                percent(overhead_of(plan.predicted_ms, plan.in_core_ms)),
@@ -90,7 +90,7 @@ int compare_command(const std::string& first, const std::string& second) {
   std::string text;
   if (a.phase != b.phase)
     text += fmt::format("the plans are for different phases: {} and {}\n", a.phase, b.phase);
-  text += text_table({{"", "policy", "backing", "memory", "time ms", "overhead", "gap", "peak", "on the host",
+  text += text_table({{"", "policy", "layout", "memory", "time ms", "overhead", "gap", "peak", "on the host",
                        "keep", "swap", "recompute"},
                       row_of("A", a),
                       row_of("B", b)},

@@ -77,7 +77,7 @@ std::string times_text(const Plan& plan) {
 }
 
 std::string layout_text(const Plan& plan) {
-  if (!plan.layout) return "layout: none; it is made once it is known where buffers lie\n";
+  if (!plan.layout) return "";
   const Layout& layout = plan.layout->layout;
   std::size_t stays = 0, wandering = 0;
   for (const auto& spans : layout.frames_of) {
@@ -103,9 +103,9 @@ int explain_command(const std::string& path) {
     say("pooch: error: explain: {}: {}\n", path, plan.error().message);
     return exit_bad_usage;
   }
-  const std::string head =
-      fmt::format("phase {} on {}, policy {}, backing {}, {} of device memory, seed {}\n", plan->phase,
-                  plan->device, plan->policy, name(plan->backing), format_bytes(plan->cap), plan->seed);
+  const std::string head = fmt::format(
+      "phase {} on {}, policy {}, {} a layout, {} of device memory, seed {}\n", plan->phase, plan->device,
+      plan->policy, plan->layout ? "with" : "without", format_bytes(plan->cap), plan->seed);
   return print_text("explain", head + maps_text(*plan) + "\n" + algorithms_text(*plan) + totals_text(*plan) +
                                    "\n" + times_text(*plan) + layout_text(*plan));
 }

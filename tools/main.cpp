@@ -106,7 +106,7 @@ void describe_plan(CLI::App& plan, pooch::tools::PlanOptions& options) {
   plan.add_option("--effort", options.effort, "how many times as long to search as usual")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  plan.add_option("--backing", options.backing, "remap or alias")->capture_default_str();
+  plan.add_flag("--unplaced", options.unplaced, "without a layout: memory is mapped as maps move");
   plan.add_flag("--allow-numerics", options.allow_numerics, allows_numerics);
   plan.add_option("--room", options.room, "device memory for the plan's layout (as --memory)");
   plan.add_option("--beside", options.beside, "plans of other phases, which share the layout")
@@ -127,8 +127,8 @@ void describe_simulate(CLI::App& simulate, pooch::tools::SimulateOptions& option
       ->required();
   simulate.add_option("--policy", options.policy, "a policy's name, or all")->capture_default_str();
   simulate.add_flag("--execute", options.execute,
-                    "carry each plan out as well, with both backings, and demand mode: the command runs once "
-                    "more for each, and needs 16 iterations");
+                    "carry each plan out as well, and demand mode: the command runs once more for each, and "
+                    "needs 16 iterations");
   simulate.add_flag("--allow-numerics", options.allow_numerics, allows_numerics);
   simulate.add_flag("--json", options.json, "the rows as JSON");
 }

@@ -26,7 +26,7 @@ struct Patience {
 constexpr Patience at_first{0.003, 0.25}, later{0.05, 0.5};
 constexpr int first_layouts = 3, all_layouts = 6;  // of those that are given up for that
 constexpr int most_plans = 9;
-// A plan that takes so many times as long as the one for all memory is no better than remapping.
+// A plan that takes so many times as long as the one for all memory is no better than one without a layout.
 constexpr double most_for_layout = 2;
 // Frames are mapped ahead of need, while the device works: the share of that time that an iteration is
 // longer.
@@ -133,7 +133,7 @@ class PlacedSearch {
     }
     if (best) return std::move(*best);
     asked = request_.plan;
-    asked.backing = Backing::remap;
+    asked.placed = false;
     return policy::make_plan(profile_, request_.phase, request_.policy, asked);
   }
 
@@ -184,7 +184,7 @@ bool knows_places(const Profile& profile, const std::string& phase) {
 Result<Plan> make_placed_plan(const Profile& profile, const PlacedRequest& request) {
   PlacedSearch search(profile, request);
   if (request.follow) return search.follow();
-  if (knows_places(profile, request.phase) && request.plan.backing == Backing::alias) return search.run();
+  if (knows_places(profile, request.phase) && request.plan.placed) return search.run();
   return policy::make_plan(profile, request.phase, request.policy, request.plan);
 }
 

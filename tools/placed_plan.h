@@ -19,10 +19,9 @@ struct PlacedRequest {
   std::optional<Plan> follow;  // this plan is laid out, and none is made
 };
 
-// As policy::make_plan, and with a layout where the profile knows the places of its buffers and the plan is
-// for one. Without a layout that fits and is worth it in any plan for a little less memory: a plan that is
-// carried out by remapping. Error: invalid_argument, as make_plan, or a plan in the request is not of this
-// profile.
+// As policy::make_plan, and with a layout where the profile knows the places of its buffers and one is asked
+// for. Where no layout fits and is worth it, in any plan for a little less memory: an unplaced plan. Error:
+// invalid_argument, as make_plan, or a plan in the request is not of this profile.
 Result<Plan> make_placed_plan(const Profile& profile, const PlacedRequest& request);
 
 }  // namespace pooch::tools

@@ -32,9 +32,7 @@ Result<policy::PlanRequest> read_request(const PlanOptions& options) {
   if (const auto why = refused_policy(options.policy, options.allow_numerics))
     return refused("--policy " + *why);
   request.allow_numerics = options.allow_numerics;
-  if (options.backing != name(Backing::alias) && options.backing != name(Backing::remap))
-    return refused(fmt::format("--backing '{}': accepted are remap, alias", options.backing));
-  request.backing = options.backing == name(Backing::alias) ? Backing::alias : Backing::remap;
+  request.placed = !options.unplaced;
   request.seed = options.seed;
   request.effort = options.effort;
   for (const auto& [option, given, wanted] : {std::tuple("--link-out", &options.link_out, &request.link_out),

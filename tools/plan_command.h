@@ -19,7 +19,7 @@ struct PlanOptions {
   std::string phase;  // id; empty: the first, which took the most device time
   std::uint64_t seed = 0;
   unsigned effort = 1;
-  std::string backing = "alias";
+  bool unplaced = false;  // no layout is looked for
   bool allow_numerics = false;
   // Of its layout, where the profile knows places.
   std::string room;                 // device bytes of all that lies there; empty: `memory`

@@ -19,7 +19,7 @@ struct SimulateOptions {
 
 // Runs the command twice: under demand mode within `memory`, for the profile that is planned from, and with
 // memory enough, for the time in-core. Where demand mode finds no way, the second run serves for both. With
-// `execute` it runs once more for each policy and backing. What the command writes on stdout is not shown.
+// `execute` it runs once more for each policy. What the command writes on stdout is not shown.
 // Returns 0; an ExitCode, or the command's own code where it failed with memory enough, after a line on
 // stderr.
 int simulate_command(const SimulateOptions& options);

@@ -18,14 +18,6 @@ namespace {
 // Under a plan the first iterations still clear away what ran before, and may be in another layout.
 constexpr std::size_t settling = 2, measured_least = 3;
 
-struct Attempt {
-  std::string policy;
-  Backing backing = Backing::remap;
-
-  bool planned() const { return follows_plans(policy); }
-  std::string text() const { return planned() ? fmt::format("{}, {}", policy, name(backing)) : policy; }
-};
-
 // In order.
 std::vector<double> planned_ms(const std::vector<TracedIteration>& iterations) {
   std::vector<double> ms;
@@ -43,8 +35,9 @@ bool ended_early(const std::vector<TracedIteration>& iterations) {
 }
 
 Result<Execution> measure(const std::filesystem::path& folder, const std::string& phase,
-                          const Attempt& attempt) {
+                          const std::string& policy) {
   Execution execution;
+  const bool planned = follows_plans(policy);
   const auto iterations = traced_iterations((folder / "trace.json").string(), phase);
   if (!iterations) return Error{ErrorCode::internal, "the timeline: " + iterations.error().message};
   const auto text = read_text((folder / "summary.json").string());
@@ -53,47 +46,44 @@ Result<Execution> measure(const std::filesystem::path& folder, const std::string
   if (!summary) return summary.error();
   execution.peak = summary->peak_device_bytes;
 
-  std::vector<double> ms = attempt.planned() ? planned_ms(*iterations) : settled_ms(*iterations);
+  std::vector<double> ms = planned ? planned_ms(*iterations) : settled_ms(*iterations);
   // The last has no end in the timeline.
-  const std::size_t seen = attempt.planned() ? ms.size() : iterations->size();
-  if (attempt.planned())
-    ms.erase(ms.begin(), ms.begin() + static_cast<std::ptrdiff_t>(std::min(settling, ms.size())));
+  const std::size_t seen = planned ? ms.size() : iterations->size();
+  if (planned) ms.erase(ms.begin(), ms.begin() + static_cast<std::ptrdiff_t>(std::min(settling, ms.size())));
   execution.iterations = ms.size();
   if (execution.iterations >= measured_least) {
     execution.ms = median(std::move(ms));
     return execution;
   }
   const std::size_t wanted = settling + measured_least + 1, had = seen == 0 ? 0 : seen + 1;
-  if (!attempt.planned()) {
-    execution.why =
-        fmt::format("{}: {} iterations were seen, and {} are wanted", attempt.text(), had, wanted);
+  if (!planned) {
+    execution.why = fmt::format("{}: {} iterations were seen, and {} are wanted", policy, had, wanted);
   } else if (ended_early(*iterations)) {
     return Error{
         ErrorCode::invalid_argument,
         fmt::format("--execute: {} of the command's iterations followed a plan ({}), and {} must: let "
                     "it run {} more",
-                    had, attempt.text(), wanted, wanted - had)};
+                    had, policy, wanted, wanted - had)};
   } else {
     execution.why =
-        fmt::format("{}: {} of {} iterations followed the plan", attempt.text(), seen, iterations->size());
+        fmt::format("{}: {} of {} iterations followed the plan", policy, seen, iterations->size());
   }
   return execution;
 }
 
-Result<Execution> carry_out(RunOptions command, const std::string& phase, const Attempt& attempt) {
+Result<Execution> carry_out(RunOptions command, const std::string& phase, const std::string& policy) {
   const auto folder = TemporaryFolder::make();
   if (!folder) return folder.error();
-  say("pooch: simulate: carried out: {} ({})\n", attempt.text(), command.device);
-  command.policy = attempt.policy;
+  say("pooch: simulate: carried out: {} ({})\n", policy, command.device);
+  command.policy = policy;
   const auto code = run_into(folder->path(), command,
                              {{"POOCH_TRACE", (folder->path() / "trace.json").string()},
                               {"POOCH_CACHE", (folder->path() / "cache").string()},
-                              {"POOCH_BACKING", std::string(name(attempt.backing))},
                               {"POOCH_WAIT_FOR_PLANS", "1"}});
   if (!code) return code.error();
-  if (*code == 0) return measure(folder->path(), phase, attempt);
+  if (*code == 0) return measure(folder->path(), phase, policy);
   Execution failed;
-  failed.why = fmt::format("{}: the command ended with {}", attempt.text(), *code);
+  failed.why = fmt::format("{}: the command ended with {}", policy, *code);
   return failed;
 }
 
@@ -107,15 +97,10 @@ bool follows_plans(const std::string& policy) {
 Status execute(const ExecuteRequest& request, Simulation& simulation) {
   simulation.executed = true;
   for (SimulatedPolicy& row : simulation.rows) {
-    for (const Backing backing : {Backing::remap, Backing::alias}) {
-      const Attempt attempt{row.policy, backing};
-      // Without a plan there is nothing to back.
-      if (!attempt.planned() && backing != Backing::remap) continue;
-      if (row.makes_plans && (!row.of(backing).plan || changes_numerics(row.policy))) continue;
-      auto execution = carry_out(request.capped, request.phase, attempt);
-      if (!execution) return execution.error();
-      row.executions[static_cast<std::size_t>(backing)] = std::move(*execution);
-    }
+    if (row.makes_plans && (!row.trial.plan || changes_numerics(row.policy))) continue;
+    auto execution = carry_out(request.capped, request.phase, row.policy);
+    if (!execution) return execution.error();
+    row.execution = std::move(*execution);
   }
   return Done{};
 }

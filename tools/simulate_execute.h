@@ -1,4 +1,4 @@
-// The plans of `pooch simulate` carried out: the command once more under each policy and with each backing.
+// The plans of `pooch simulate` carried out: the command once more under each policy.
 #pragma once
 
 #include <string>

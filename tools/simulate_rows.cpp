@@ -23,8 +23,8 @@ std::optional<double> bound_ms(const SimulationInput& input, policy::PlanRequest
   return plan ? plan->bound_ms : std::nullopt;
 }
 
-Result<Trial> attempt(const SimulationInput& input, const std::string& policy, Backing backing) {
-  policy::PlanRequest request{input.profile.cap_bytes, input.link_out, input.link_in, backing};
+Result<Trial> attempt(const SimulationInput& input, const std::string& policy) {
+  policy::PlanRequest request{input.profile.cap_bytes, input.link_out, input.link_in};
   request.bound = false;
   request.allow_numerics = true;
   const auto start = std::chrono::steady_clock::now();
@@ -44,15 +44,6 @@ Result<Trial> attempt(const SimulationInput& input, const std::string& policy, B
   return trial;
 }
 
-std::optional<double> ms_of(const Trial& trial) {
-  if (!trial.plan) return std::nullopt;
-  return trial.plan->predicted_ms;
-}
-
-std::string ms_text(const std::optional<double>& ms) {
-  return ms ? fmt::format("{:.1f}", *ms) : "-";
-}
-
 Json or_null(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
@@ -64,47 +55,41 @@ double images_per_s(const Simulation& simulation, double ms) {
 std::vector<std::string> head_of(const Simulation& simulation) {
   std::vector<std::string> head{"policy", "time ms", "overhead"};
   if (simulation.batch) head.push_back("images/s");
-  for (const char* cell : {"peak", "keep", "swap", "recompute", "remap ms", "alias ms", "plan s", "gap"})
-    head.push_back(cell);
+  for (const char* cell : {"peak", "keep", "swap", "recompute", "plan s", "gap"}) head.push_back(cell);
   if (simulation.executed)
-    for (const char* cell : {"actual ms", "actual", "actual peak", "actual remap", "actual alias"})
-      head.push_back(cell);
+    for (const char* cell : {"actual ms", "actual", "actual peak"}) head.push_back(cell);
   return head;
 }
 
-void add_plan(const Simulation& simulation, const SimulatedPolicy& row, std::vector<std::string>& cells) {
-  const Trial& best = row.best();
-  const Plan& plan = *best.plan;
+void add_plan(const Simulation& simulation, const Trial& trial, std::vector<std::string>& cells) {
+  const Plan& plan = *trial.plan;
   cells.insert(cells.end(), {fmt::format("{:.1f}", plan.predicted_ms),
                              percent(overhead_of(plan.predicted_ms, simulation.in_core_ms))});
   if (simulation.batch) cells.push_back(fmt::format("{:.1f}", images_per_s(simulation, plan.predicted_ms)));
   cells.push_back(format_bytes(plan.peak));
   for (const std::size_t count : totals_of(plan).maps) cells.push_back(fmt::format("{}", count));
-  cells.push_back(ms_text(ms_of(row.of(Backing::remap))));
-  cells.push_back(ms_text(ms_of(row.of(Backing::alias))));
   const auto gap = bound_gap(plan);
-  cells.insert(cells.end(), {fmt::format("{:.2f}", best.seconds), gap ? percent(*gap) : "-"});
+  cells.insert(cells.end(), {fmt::format("{:.2f}", trial.seconds), gap ? percent(*gap) : "-"});
 }
 
 // What is not known stays "-".
 std::vector<std::string> row_of(const Simulation& simulation, const SimulatedPolicy& row) {
-  constexpr std::size_t of_executions = 5;
+  constexpr std::size_t of_executions = 3;
   const std::size_t columns = head_of(simulation).size();
   std::vector<std::string> cells{row.policy};
-  if (row.best().plan) add_plan(simulation, row, cells);
+  if (row.trial.plan) add_plan(simulation, row.trial, cells);
   const std::size_t of_plans = columns - (simulation.executed ? of_executions : 0);
   cells.resize(of_plans, "-");
   if (!row.makes_plans) {
     cells[1] = "no plan";
-  } else if (!row.best().plan) {
+  } else if (!row.trial.plan) {
     cells[1] = "does not fit";
-    cells[of_plans - 2] = fmt::format("{:.2f}", row.best().seconds);
+    cells[of_plans - 2] = fmt::format("{:.2f}", row.trial.seconds);
   }
-  if (const Execution* const best = row.fastest()) {
-    cells.insert(cells.end(), {ms_text(best->ms), percent(overhead_of(*best->ms, simulation.in_core_ms)),
-                               format_bytes(best->peak)});
-    for (const auto& each : row.executions) cells.push_back(each ? ms_text(each->ms) : "-");
-  }
+  if (const auto& execution = row.execution; execution && execution->ms)
+    cells.insert(cells.end(), {fmt::format("{:.1f}", *execution->ms),
+                               percent(overhead_of(*execution->ms, simulation.in_core_ms)),
+                               format_bytes(execution->peak)});
   cells.resize(columns, "-");
   return cells;
 }
@@ -119,7 +104,6 @@ void add_plan(const Simulation& simulation, const Plan& plan, Json& json) {
   json["bound_gap"] = or_null(bound_gap(plan));
   if (!plan.algorithms.empty()) json["algorithms"] = plan.algorithms.size();
   if (simulation.batch) json["images_per_s"] = images_per_s(simulation, plan.predicted_ms);
-  json["backing"] = name(plan.backing);
 }
 
 Json json_of(const Simulation& simulation, const Execution& execution) {
@@ -131,70 +115,39 @@ Json json_of(const Simulation& simulation, const Execution& execution) {
   return json;
 }
 
-void add_executions(const Simulation& simulation, const SimulatedPolicy& row, Json& json) {
-  const Execution* const best = row.fastest();
-  const Json facts = best != nullptr ? json_of(simulation, *best) : Json::object();
-  for (const char* key : {"ms", "overhead", "peak_bytes"})
-    json["actual_" + std::string(key)] = facts.value(key, Json(nullptr));
-  json["executed"] = Json::object();
-  for (const Backing backing : {Backing::remap, Backing::alias}) {
-    const auto& execution = row.execution(backing);
-    json["executed"][std::string(name(backing))] =
-        execution ? json_of(simulation, *execution) : Json(nullptr);
-  }
-}
-
 Json json_of(const Simulation& simulation, const SimulatedPolicy& row) {
-  const Trial& best = row.best();
-  Json json{{"policy", row.policy}, {"feasible", best.plan.has_value()}};
+  const Trial& trial = row.trial;
+  Json json{{"policy", row.policy}, {"feasible", trial.plan.has_value()}};
   for (const char* key : {"time_ms", "overhead", "peak_bytes", "keep", "swap", "recompute"})
     json[key] = nullptr;
-  json["plan_seconds"] = best.seconds;
+  json["plan_seconds"] = trial.seconds;
   json["bound_gap"] = nullptr;
   if (simulation.batch) json["images_per_s"] = nullptr;
-  json["backing"] = nullptr;
-  json["remap_ms"] = or_null(ms_of(row.of(Backing::remap)));
-  json["alias_ms"] = or_null(ms_of(row.of(Backing::alias)));
-  if (best.plan)
-    add_plan(simulation, *best.plan, json);
+  if (trial.plan)
+    add_plan(simulation, *trial.plan, json);
   else
-    json["why"] = row.makes_plans ? best.why : fmt::format("{} makes no plan", row.policy);
-  if (simulation.executed) add_executions(simulation, row, json);
+    json["why"] = row.makes_plans ? trial.why : fmt::format("{} makes no plan", row.policy);
+  if (simulation.executed)
+    json["executed"] = row.execution ? json_of(simulation, *row.execution) : Json(nullptr);
   return json;
 }
 
 // Why a row lacks figures, a line each.
 std::string complaints_of(const SimulatedPolicy& row) {
   std::string lines;
-  if (row.makes_plans && !row.best().plan) lines += row.best().why + "\n";
-  for (const auto& execution : row.executions)
-    if (execution && !execution->why.empty()) lines += execution->why + "\n";
+  if (row.makes_plans && !row.trial.plan) lines += row.trial.why + "\n";
+  if (row.execution && !row.execution->why.empty()) lines += row.execution->why + "\n";
   return lines;
 }
 
 }  // namespace
 
-const Trial& SimulatedPolicy::best() const {
-  const auto& [first, second] = trials;
-  if (!second.plan) return first;
-  return first.plan && first.plan->predicted_ms <= second.plan->predicted_ms ? first : second;
-}
-
-const Execution* SimulatedPolicy::fastest() const {
-  const Execution* best = nullptr;
-  for (const auto& each : executions)
-    if (each && each->ms && (best == nullptr || *each->ms < *best->ms)) best = &*each;
-  return best;
-}
-
 Result<SimulatedPolicy> plan_policy(const SimulationInput& input, const std::string& policy) {
+  auto trial = attempt(input, policy);
+  if (!trial) return trial.error();
   SimulatedPolicy row;
   row.policy = policy;
-  for (const Backing backing : {Backing::remap, Backing::alias}) {
-    auto trial = attempt(input, policy, backing);
-    if (!trial) return trial.error();
-    row.trials[static_cast<std::size_t>(backing)] = std::move(*trial);
-  }
+  row.trial = std::move(*trial);
   return row;
 }
 

@@ -1,7 +1,6 @@
 // What `pooch simulate` shows: a row per policy.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,13 +10,13 @@
 
 namespace pooch::tools {
 
-// One policy with one backing.
+// The plan of one policy.
 struct Trial {
   std::optional<Plan> plan;
   double seconds = 0;  // that planning took, without the bound
   std::string why;     // there is no plan
 };
-// One policy carried out, with one backing.
+// One policy carried out.
 struct Execution {
   std::optional<double> ms;      // the median iteration, from its begin to that of the next
   std::uint64_t peak = 0;        // bytes of device memory, of the whole run
@@ -26,19 +25,9 @@ struct Execution {
 };
 struct SimulatedPolicy {
   std::string policy;
-  bool makes_plans = true;      // else it decides as memory runs short, and has no trials
-  std::array<Trial, 2> trials;  // by Backing
-  // By Backing; empty: it was not carried out. What follows no plan has only the first.
-  std::array<std::optional<Execution>, 2> executions;
-
-  const Trial& of(Backing backing) const { return trials[static_cast<std::size_t>(backing)]; }
-  const std::optional<Execution>& execution(Backing backing) const {
-    return executions[static_cast<std::size_t>(backing)];
-  }
-  // The better one; of two without a plan the first.
-  const Trial& best() const;
-  // The faster one; nullptr: there is no time of either.
-  const Execution* fastest() const;
+  bool makes_plans = true;  // else it decides as memory runs short, and has no trial
+  Trial trial;
+  std::optional<Execution> execution;  // nothing: it was not carried out
 };
 struct Simulation {
   bool executed = false;               // whether the rows were carried out

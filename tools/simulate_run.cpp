@@ -87,7 +87,7 @@ std::optional<std::uint64_t> batch_of(std::string_view output) {
 
 void forget_settings_of_runs() {
   for (const char* name :
-       {"POOCH_RECORD", "POOCH_TRACE", "POOCH_PLAN", "POOCH_BACKING", "POOCH_CACHE", "POOCH_WAIT_FOR_PLANS"})
+       {"POOCH_RECORD", "POOCH_TRACE", "POOCH_PLAN", "POOCH_CACHE", "POOCH_WAIT_FOR_PLANS"})
     unsetenv(name);
 }
 

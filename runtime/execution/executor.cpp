@@ -10,13 +10,11 @@ namespace pooch::runtime {
 
 // --- plans
 
-Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known,
-                       double out_us_per_byte, Held& held) {
+Status Executor::adopt(tracker::PhaseIndex phase, const Adoption& of, Held& held) {
   const Turn::Taken turn = turn_.take(held);
-  auto script = Script::compile(plan, known.profile, out_us_per_byte);
+  auto script = Script::compile(of.plan, of.known.profile, of.out_us_per_byte);
   if (!script) return script.error();
-  AdoptedPlan adopted{std::make_unique<const Script>(std::move(*script)), known,
-                      plan.backing == Backing::alias, out_us_per_byte};
+  AdoptedPlan adopted{std::make_unique<const Script>(std::move(*script)), of.known, of.placed};
   book_.begin_trust(phase, adopted);
   // The old one may be what the layout is for.
   if (book_.find(phase) != nullptr)
@@ -26,7 +24,6 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownP
   const Script& taken = *adopted.script;
   book_.put(phase, std::move(adopted));
   layouts_.reconsider();
-  if (watched_ == phase) give_up_watch();
   clock_.forget(phase);
   return prepare_verification(taken, held);
 }
@@ -55,7 +52,7 @@ void Executor::enter(const tracker::Iterations::Where& where, const Script& scri
   nvtx_iterations_.begin(script.plan().phase);
   // Every point may be asked for, and exactly.
   parts_.order.set_eager(true);
-  layouts_.begin_iteration(script.plan());
+  layouts_.begin_iteration(script);
   // The phase may have turned out to be another one than was expected: then some of its ops have passed.
   const tracker::StepIndex now = parts_.tracker.steps();
   iteration_ = std::make_shared<Iteration>(script, where.start, now);
@@ -63,7 +60,6 @@ void Executor::enter(const tracker::Iterations::Where& where, const Script& scri
   parts_.verification.begin(followed()->trust, script.plan().host_bytes);
   if (iteration_->from_the_start) {
     clock_.begin(where.phase, stream);
-    begin_watch(where.phase, *followed(), stream);
   } else {
     clock_.interrupt();
   }
@@ -82,7 +78,6 @@ Status Executor::leave(Held& held) {
   log::info("the plan of phase {} is left at op {}", left->script.plan().phase,
             parts_.tracker.steps() - left->start);
   left->pending.clear();
-  if (waits_.watching()) give_up_watch();
   if (const auto apart = dismantle(held); !apart) return apart;
   if (iteration_ != left) return Done{};  // another thread's op was its last
   for (std::uint32_t i = left->next_replay; i < left->script.replays().size() && left->dropped > 0; ++i) {
@@ -100,7 +95,6 @@ void Executor::stop_following() {
   tally_.end_iteration();
   iteration_ = nullptr;
   ++changes_;
-  waits_.end();
   parts_.verification.end();
   nvtx_iterations_.end();
 }
@@ -114,6 +108,29 @@ void Executor::finish() {
   }
   if (trace_ != nullptr) trace_->iteration_planned();
   stop_following();
+}
+
+// An iteration has followed its plan to the end. Those that prove what is made again keep more than others.
+// What a plan takes is known to a page or so: little that is missing is no reason for another.
+void Executor::note_shortage() {
+  AdoptedPlan& adopted = *followed();
+  const bool asked = tally_.asked_bytes() > parts_.pool.cap() / 1024;
+  adopted.short_iterations = asked && !proving(adopted) ? adopted.short_iterations + 1 : 0;
+}
+
+std::optional<double> Executor::take_shortage(tracker::PhaseIndex phase) {
+  constexpr int in_a_row = 3;
+  AdoptedPlan* const adopted = book_.find(phase);
+  if (adopted == nullptr || adopted->shortage_told || adopted->short_iterations < in_a_row)
+    return std::nullopt;
+  const auto takes_ms = clock_.median_ms(phase);
+  adopted->shortage_told = takes_ms.has_value();
+  return takes_ms;
+}
+
+bool Executor::proving(const AdoptedPlan& adopted) {
+  const MapTrust& trust = adopted.trust;
+  return !adopted.script->replays().empty() && (trust.sampling || trust.iterations <= Verification::proofs);
 }
 
 std::optional<PlanPace> Executor::pace() {
@@ -181,7 +198,6 @@ Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, 
       clock_.interrupt();
       return Position{};
     }
-    if (iteration_ == nullptr && learn(where->phase)) continue;
     if (iteration_ == nullptr)
       if (const auto prepared = prepare_verification(*wanted, held); !prepared) return prepared.error();
     if (parts_.tracker.steps() != steps) continue;
@@ -196,7 +212,6 @@ Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, 
     const std::shared_ptr<Iteration> mine = iteration_;
     if (const auto acted = act_before(position, op, stream, held); !acted) return acted.error();
     if (parts_.tracker.steps() != step || iteration_ != mine) continue;
-    note_needed(op.operands, stream);
     return Position{position};
   }
 }
@@ -296,7 +311,6 @@ Status Executor::fetch(const Iteration& of, const std::vector<ChunkUse>& uses, s
   if (!resident && resident.error().code != ErrorCode::out_of_memory) return resident;
   const std::uint64_t now = parts_.placement.tick();
   for (const ChunkUse& use : uses) use.chunk->last_use = now;
-  waits_.fetched(map, parts_.order.handle(parts_.residency.in_stream()));
   return Done{};
 }
 

@@ -26,7 +26,6 @@
 #include "runtime/execution/kept_call.h"
 #include "runtime/execution/plan_book.h"
 #include "runtime/execution/plan_layouts.h"
-#include "runtime/execution/prefetch_waits.h"
 #include "runtime/execution/replay_memory.h"
 #include "runtime/execution/verification.h"
 #include "runtime/memory/address_space.h"
@@ -51,6 +50,14 @@ struct PlanPace {
   std::uint64_t predicted_peak = 0, peak = 0;  // bytes of device memory, in iterations that followed a plan
 };
 
+// A plan that is to be followed.
+struct Adoption {
+  const Plan& plan;
+  const KnownPhase& known;
+  double out_us_per_byte = 0;  // of copies to the host, 0 where it is not known
+  bool placed = true;          // it is to have a layout, its own or a later plan's
+};
+
 // What Executor::before did, and in which state.
 struct ReadiedOp {
   std::optional<std::int32_t> position;  // where a plan is followed
@@ -65,7 +72,6 @@ class Executor {
         memory_(parts.temporaries, parts.residency, parts.departures),
         layouts_(parts, book_, memory_, clock_, iteration_),
         clock_(parts.device),
-        waits_(parts.device),
         tally_(parts.placement, parts.pool) {}
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -74,13 +80,12 @@ class Executor {
 
   // The plan is followed from the phase's next iteration on and replaces the phase's earlier one. Error
   // invalid_argument: it is not of this phase, or would destroy content.
-  Status adopt(tracker::PhaseIndex phase, const Plan& plan, const KnownPhase& known, double out_us_per_byte,
-               Held& held);
+  Status adopt(tracker::PhaseIndex phase, const Adoption& of, Held& held);
   // Updates what is known of a phase that may have a plan; its structure must be the same.
   void refresh(tracker::PhaseIndex phase, const KnownPhase& known);
-  // The phase's plan is for a layout, no current plan has one for the places where their phases' buffers are
-  // by now, or it could not be taken, and so they are carried out by remapping: bytes that the next layout
-  // must do without. Once; then nothing until a plan is adopted.
+  // The phase's plan is to have a layout, and no current plan has one for the places where their phases'
+  // buffers are by now, or it could not be taken: bytes that the next layout must do without. Once; then
+  // nothing until a plan is adopted.
   std::optional<std::uint64_t> take_lack(tracker::PhaseIndex phase) { return layouts_.take_lack(phase); }
   // Tests whether they have a layout, as far as their phases are known; if not, take_lack() says so before an
   // iteration is spent.
@@ -100,8 +105,8 @@ class Executor {
   // dropped. Since the last call.
   std::set<std::int32_t> take_disproved(tracker::PhaseIndex phase) { return book_.take_disproved(phase); }
 
-  // Whether alias mode is possible, as far as is known.
-  bool may_alias() const { return layouts_.may_alias(); }
+  // Whether a layout is possible, as far as is known.
+  bool may_place() const { return layouts_.may_place(); }
 
   using Readied = ReadiedOp;
   // An op is about to be launched in `stream`: carries out the plan's actions before it. May release `held`
@@ -177,12 +182,8 @@ class Executor {
   Status settle_restored(std::uint32_t index);
 
   // executor_feedback.cpp
-  bool learn(tracker::PhaseIndex phase);
   void note_shortage();
   static bool proving(const AdoptedPlan& adopted);
-  void begin_watch(tracker::PhaseIndex phase, AdoptedPlan& adopted, StreamHandle stream);
-  void give_up_watch();
-  void note_needed(std::span<const tracker::Operand> operands, StreamHandle stream);
 
   // executor_verify.cpp
   AdoptedPlan* followed() { return iteration_ == nullptr ? nullptr : book_.of(iteration_->script); }
@@ -205,8 +206,6 @@ class Executor {
   ReplayMemory memory_;
   PlanLayouts layouts_;
   IterationClock clock_;
-  PrefetchWaits waits_;
-  std::optional<tracker::PhaseIndex> watched_;  // whose iteration `waits_` has
   PlanTally tally_;
   Trace* trace_ = nullptr;
   nvtx::Iterations nvtx_iterations_;

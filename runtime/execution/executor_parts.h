@@ -34,11 +34,9 @@ struct ExecutorCounts {
   std::uint64_t moves = 0;  // frames that were mapped for chunks which have others at other times
   std::uint64_t left = 0;   // plans left at an op that they did not expect
   std::uint64_t replays = 0;
-  std::uint64_t substitutes = 0;       // of those, by substitutes
-  std::uint64_t aliased = 0;           // times that alias mode was begun
-  std::uint64_t unplanned = 0;         // times that Demand was asked for memory while a plan was followed
-  std::uint64_t moved_prefetches = 0;  // moved ahead of the plan, because ops waited for them
-  std::uint64_t undone_moves = 0;      // times that they were put back
+  std::uint64_t substitutes = 0;  // of those, by substitutes
+  std::uint64_t aliased = 0;      // times that alias mode was begun
+  std::uint64_t unplanned = 0;    // times that Demand was asked for memory while a plan was followed
 };
 
 // Tells what iterations that follow plans ask of Demand from what others do.

@@ -133,7 +133,6 @@ Status Executor::launch(const ScriptReplay& step, const KeptCall& kept, StreamHa
   const StreamIndex in = parts_.order.index(stream);
   for (const ChunkUse& use : uses_)
     if (const auto followed = parts_.order.follow(in, use.chunk->before); !followed) return followed;
-  note_needed(call_.operands(), stream);
   const nvtx::Range range(nvtx::Category::replay, kept.function);
   const auto shown = trace_ == nullptr
                          ? Trace::none

@@ -48,10 +48,6 @@ void PlanBook::put(tracker::PhaseIndex phase, AdoptedPlan plan) {
   place = std::move(plan);
 }
 
-void PlanBook::replace(AdoptedPlan& plan, Script script) {
-  replaced_.push_back(std::exchange(plan.script, std::make_unique<const Script>(std::move(script))));
-}
-
 void PlanBook::begin_trust(tracker::PhaseIndex phase, AdoptedPlan& plan) const {
   const Script& script = *plan.script;
   MapTrust& trust = plan.trust;

@@ -7,7 +7,6 @@
 #include <set>
 #include <vector>
 
-#include "runtime/execution/feedback.h"
 #include "runtime/execution/verification.h"
 #include "runtime/memory/residency.h"
 #include "runtime/observe/known_phase.h"
@@ -19,10 +18,8 @@ namespace pooch::runtime {
 struct AdoptedPlan {
   std::unique_ptr<const Script> script;
   KnownPhase known;
-  bool alias = false;  // its plan is for alias mode
-  double out_us_per_byte = 0;
+  bool placed = false;  // it is to have a layout
   MapTrust trust = {};
-  Feedback feedback = {};
   int short_iterations = 0;  // the latest ones in a row that Demand was asked in
   bool shortage_told = false;
   std::vector<Range*> slots = {};  // by slot, while it is laid out: the large ones
@@ -44,8 +41,6 @@ class PlanBook {
 
   // The phase's plan from now on. What is known of its maps: put() after begin_trust().
   void put(tracker::PhaseIndex phase, AdoptedPlan plan);
-  // The plan itself has changed.
-  void replace(AdoptedPlan& plan, Script script);
 
   // What an earlier plan of the phase could not make again, this one does not drop either; what the one
   // before it was seen to make again in the same way needs no other proof.

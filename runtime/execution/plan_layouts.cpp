@@ -45,16 +45,16 @@ Status PlanLayouts::settle(const Script* wanted, Held& held) {
   if (wanted == nullptr) return Done{};
   if (unlaid_) return Done{};
   for (const auto& [phase, plan] : book_.all())
-    if (plan.script.get() == wanted && plan.alias && plan.known.settled) return build(held);
+    if (plan.script.get() == wanted && plan.placed && plan.known.settled) return build(held);
   return Done{};
 }
 
-bool PlanLayouts::may_alias() const {
+bool PlanLayouts::may_place() const {
   return alias_.built() || (made_ < most_attempts && parts_.residency.landing() == nullptr);
 }
 
 Status PlanLayouts::build(Held& held) {
-  if (!may_alias()) return Done{};
+  if (!may_place()) return Done{};
   const tracker::StepIndex steps = parts_.tracker.steps();
   if (!idle(held)) return Done{};
   if (parts_.tracker.steps() != steps) return Done{};
@@ -87,10 +87,10 @@ void PlanLayouts::do_without(const std::string& why, std::optional<std::uint64_t
   lack_ = lack;
 }
 
-// A phase that remaps has no use for another plan: the layout is missing to others.
+// A phase that is to have no layout has no use for another plan: it is others that miss one.
 std::optional<std::uint64_t> PlanLayouts::take_lack(tracker::PhaseIndex phase) {
   const AdoptedPlan* const plan = book_.find(phase);
-  if (plan == nullptr || !plan->alias) return std::nullopt;
+  if (plan == nullptr || !plan->placed) return std::nullopt;
   return std::exchange(lack_, std::nullopt);
 }
 
@@ -98,7 +98,7 @@ std::optional<std::uint64_t> PlanLayouts::take_lack(tracker::PhaseIndex phase) {
 std::vector<AdoptedPlan*> PlanLayouts::to_lay_out() {
   std::vector<AdoptedPlan*> all;
   for (auto& [phase, plan] : book_.all())
-    if (plan.alias && !parts_.tracker.iterations().phase(phase).given_up) all.push_back(&plan);
+    if (plan.placed && !parts_.tracker.iterations().phase(phase).given_up) all.push_back(&plan);
   std::sort(all.begin(), all.end(), [](const AdoptedPlan* a, const AdoptedPlan* b) {
     return a->known.profile.id < b->known.profile.id;
   });
@@ -131,7 +131,7 @@ std::pair<const PlanLayout*, std::uint64_t> PlanLayouts::layout_for(const AliasM
 }
 
 void PlanLayouts::try_layout() {
-  if (!may_alias() || alias_.built() || unlaid_) return;
+  if (!may_place() || alias_.built() || unlaid_) return;
   const std::vector<AdoptedPlan*> plans = to_lay_out();
   if (!plans.empty()) (void)layout_for(residents_of(plans), plans);
 }
@@ -139,19 +139,18 @@ void PlanLayouts::try_layout() {
 std::vector<const Plan*> PlanLayouts::plans_beside(tracker::PhaseIndex phase) const {
   std::vector<const Plan*> all;
   for (const auto& [other, plan] : book_.all())
-    if (other != phase && plan.alias && !parts_.tracker.iterations().phase(other).given_up)
+    if (other != phase && plan.placed && !parts_.tracker.iterations().phase(other).given_up)
       all.push_back(&plan.script->plan());
   return all;
 }
 
-void PlanLayouts::begin_iteration(const Plan& plan) {
-  // Handles of one size let remapping go on without creating any. While a layout may still come they stay
+void PlanLayouts::begin_iteration(const Script& script) {
+  // Handles of one size can back any chunk, so none is created. While a layout may still come they stay
   // large: an H200 takes 1 ms to map each beside copies out. A layout may fail to come for good without being
   // refused.
   constexpr int most_unlaid = 24;  // iterations
   iterations_without_ = alias_.built() ? 0 : iterations_without_ + 1;
-  if (plan.backing == Backing::remap || !may_alias() || iterations_without_ > most_unlaid)
-    parts_.pool.use_units();
+  if (!book_.of(script)->placed || !may_place() || iterations_without_ > most_unlaid) parts_.pool.use_units();
 }
 
 void PlanLayouts::reconsider() {

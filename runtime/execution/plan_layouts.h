@@ -1,4 +1,4 @@
-// When plans are carried out in alias mode, with which layout, and when not.
+// When plans are carried out by a layout, by which, and when without one.
 //
 // The session's mutex guards it.
 #pragma once
@@ -37,13 +37,13 @@ class PlanLayouts {
   bool built() const { return alias_.built(); }
   std::uint64_t made() const { return made_; }            // layouts that were built
   std::uint64_t moves() const { return alias_.moves(); }  // frames that were mapped anew for a chunk
-  // Whether alias mode is possible, as far as is known.
-  bool may_alias() const;
+  // Whether a layout is possible, as far as is known.
+  bool may_place() const;
 
   // Before an iteration: the mappings that its plan wants. May release `held`.
   Status settle(const Script* wanted, Held& held);
   // It begins.
-  void begin_iteration(const Plan& plan);
+  void begin_iteration(const Script& script);
   // Private mappings, if there are others. May release `held`. Error: the program itself blocks a stream.
   Status dismantle(Held& held);
   // Another plan may bring a layout.

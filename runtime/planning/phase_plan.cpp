@@ -137,7 +137,7 @@ Command on(PhasePlan& phase, const seen::Judged& judged) {
   phase.stage = stage::Settled{std::move(before.basis)};
   if (judged.proof != Proof::yes) return {Kind::go_without};
   if (!adopts) return {};
-  if (phase.remaps()) before.plan.backing = Backing::remap;
+  if (phase.unplaced()) before.plan.layout.reset();
   return {Kind::adopt, std::move(before.plan)};
 }
 

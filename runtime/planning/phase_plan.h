@@ -33,7 +33,7 @@
 namespace pooch::runtime {
 
 // Plans that are asked for because the one before has no layout, or places have changed since. After that the
-// phase remaps for good.
+// phase's plans have none.
 constexpr int most_layouts = 4;
 constexpr int most_shortages = 4;  // plans for less memory
 constexpr int most_waited = 8;     // iterations that a plan waits for its substitutes
@@ -80,7 +80,7 @@ struct PhasePlan {
   int layouts = 0, shortages = 0, deferred = 0;  // so far
 
   bool settled() const { return std::holds_alternative<stage::Settled>(stage); }
-  bool remaps() const { return layouts > most_layouts; }  // for good
+  bool unplaced() const { return layouts > most_layouts; }  // for good
   // What its plan was asked for with; nullptr: none was.
   const Basis* basis() const;
   std::optional<Relief> relief() const;

@@ -29,10 +29,10 @@ std::string name_of(const PlanIdentity& identity) {
 
 std::string PlanIdentity::to_json() const {
   return fmt::format(
-      R"({{"phase":{},"structure":{},"device":{},"policy":{},"backing":{},"cap":{},"host_budget":{},)"
+      R"({{"phase":{},"structure":{},"device":{},"policy":{},"placed":{},"cap":{},"host_budget":{},)"
       R"("planner":{}}})",
-      json_quoted(phase), json_quoted(structure), json_quoted(device), json_quoted(policy),
-      json_quoted(name(backing)), cap, host_budget, json_quoted(planner));
+      json_quoted(phase), json_quoted(structure), json_quoted(device), json_quoted(policy), placed, cap,
+      host_budget, json_quoted(planner));
 }
 
 std::string PlanIdentity::mismatch(const Plan& plan) const {
@@ -40,13 +40,10 @@ std::string PlanIdentity::mismatch(const Plan& plan) const {
     return is == wanted ? std::string() : fmt::format("its {} is '{}', not '{}'", what, is, wanted);
   };
   if (!plan.algorithms.empty()) return "it gives convolutions other algorithms, which would change results";
-  for (const std::string& found :
-       {differs("phase", plan.phase, phase),
-        structure.empty() ? "" : differs("structure", plan.structure, structure),
-        differs("device", plan.device, device), differs("policy", plan.policy, policy),
-        // Where no layout was found, it is for remapping.
-        backing == Backing::alias ? "" : differs("backing", name(plan.backing), name(backing)),
-        differs("cap", plan.cap, cap)}) {
+  for (const std::string& found : {differs("phase", plan.phase, phase),
+                                   structure.empty() ? "" : differs("structure", plan.structure, structure),
+                                   differs("device", plan.device, device),
+                                   differs("policy", plan.policy, policy), differs("cap", plan.cap, cap)}) {
     if (!found.empty()) return found;
   }
   return {};

@@ -15,7 +15,7 @@ namespace pooch::runtime {
 // All that a plan depends on, beside the measured times.
 struct PlanIdentity {
   std::string phase, structure, device, policy;  // structure: structure_of(phase); empty: any
-  Backing backing = Backing::alias;
+  bool placed = true;
   std::uint64_t cap = 0, host_budget = 0;  // bytes
   std::string planner;                     // its version
 

@@ -48,7 +48,7 @@ bool PlanSource::request(const std::string& phase, const std::function<Profile()
                     wish.structure,
                     target_.device,
                     std::string(name(policy_)),
-                    wish.backing,
+                    wish.placed,
                     cap,
                     target_.host_budget,
                     planner_ ? planner_->version() : ""};

@@ -38,9 +38,9 @@ struct PlanLimits {
 // How a phase is to be planned.
 struct PlanWish {
   std::string structure = {};  // the structure_of(phase) that the plan must have; empty: any
-  Backing backing = Backing::alias;
-  std::uint64_t reserve = 0;  // bytes of the cap that the plan must leave free
-  // alias: bytes for its layout; plans of other phases that share it.
+  std::uint64_t reserve = 0;   // bytes of the cap that the plan must leave free
+  bool placed = true;          // policy::PlanRequest's
+  // Placed: bytes for its layout; plans of other phases that share it.
   std::uint64_t room = 0;
   std::vector<const Plan*> beside = {};
   bool lay_out = false;      // POOCH_PLAN's plan is to have a layout

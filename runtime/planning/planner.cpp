@@ -111,22 +111,14 @@ Result<PlannerRun> Planner::start(const PlanOrder& order) const {
   OrderFiles files;
   files.add("profile", to_json(order.profile));
   files.add("plan", "");
-  std::vector<std::string> command{path_,
-                                   "plan",
-                                   profile_name,
-                                   "--phase",
-                                   identity.phase,
-                                   "--policy",
-                                   identity.policy,
-                                   "--memory",
-                                   std::to_string(identity.cap),
-                                   "--backing",
-                                   std::string(name(identity.backing)),
-                                   "-o",
-                                   plan_name};
+  std::vector<std::string> command{path_,           "plan",         profile_name,
+                                   "--phase",       identity.phase, "--policy",
+                                   identity.policy, "--memory",     std::to_string(identity.cap)};
+  if (!identity.placed) command.push_back("--unplaced");
   const auto add = [&](const char* option, std::string value) {
     command.insert(command.end(), {option, std::move(value)});
   };
+  add("-o", plan_name);
   if (order.room > 0) add("--room", std::to_string(order.room));
   for (const Plan* other : order.beside) add("--beside", files.add("plan beside it", to_json(*other)));
   if (order.follow != nullptr) add("--follow", files.add("plan to follow", to_json(*order.follow)));

@@ -21,7 +21,7 @@ namespace pooch::runtime {
 struct PlanOrder {
   const PlanIdentity& identity;
   const Profile& profile;
-  std::uint64_t room = 0;                  // alias: bytes for its layout
+  std::uint64_t room = 0;                  // bytes for its layout
   const std::vector<const Plan*>& beside;  // plans of other phases that share it
   const Plan* follow = nullptr;            // the plan that is to have a layout; nullptr: a new plan
 };

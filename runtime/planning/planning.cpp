@@ -103,8 +103,8 @@ void Planning::reconsider(tracker::PhaseIndex phase, PhasePlan& plan, const Know
   ++replans_;
 }
 
-// Before an iteration is spent on a plan that cannot be laid out. A plan without a layout is followed by
-// remapping while another one is made.
+// Before an iteration is spent on a plan that cannot be laid out. A plan without a layout is followed all the
+// same while another one is made.
 void Planning::try_layout(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known) {
   if (!plan.settled() || !known.settled) return;
   if (plan.untested) {
@@ -159,9 +159,9 @@ PlanSource::Wish Planning::wish(tracker::PhaseIndex phase, const PhasePlan& plan
                                 const Basis& basis) const {
   PlanSource::Wish wish;
   wish.structure = basis.structure;
-  wish.backing = backing(plan);
+  wish.placed = !plan.unplaced() && executor_.may_place();
   wish.reserve = plan.lacking + basis.unseen;
-  if (wish.backing == Backing::alias) {
+  if (wish.placed) {
     // A layout holds whole chunks and pages, which plans do not count. With room to spare, more chunks keep
     // their frames.
     wish.reserve += pool_.cap() / 256 / page * page;
@@ -169,18 +169,12 @@ PlanSource::Wish Planning::wish(tracker::PhaseIndex phase, const PhasePlan& plan
     wish.beside = executor_.plans_beside(phase);
   }
   constexpr std::size_t most_beside = 12;  // plans that a planner is given
-  if (wish.beside.size() > most_beside) wish.backing = Backing::remap;
-  wish.lay_out = plan.layouts > 0 && !plan.remaps();
+  if (wish.beside.size() > most_beside) wish.placed = false;
+  wish.lay_out = plan.layouts > 0 && !plan.unplaced();
   wish.fresh = plan.fresh;
   wish.provisional = known.profile.measured == 0;
   wish.optional = plan.relief() || basis.unseen > 0 || plan.layouts > 0;
   return wish;
-}
-
-Backing Planning::backing(const PhasePlan& plan) const {
-  if (backing_ == BackingUse::automatic)
-    return plan.remaps() || !executor_.may_alias() ? Backing::remap : Backing::alias;
-  return backing_ == BackingUse::alias ? Backing::alias : Backing::remap;
 }
 
 // What the cap has to hold beside what the phase's own buffers show, as far as plans do not leave that alone
@@ -225,7 +219,8 @@ Profiler::Proof Planning::proof_of(const Plan& plan, const KnownPhase& known) {
 void Planning::adopt(tracker::PhaseIndex phase, PhasePlan& plan, Plan came, const KnownPhase& known,
                      double out_us_per_byte, Held& held) {
   const std::string id = known.profile.id;  // `known` may change while the lock is released
-  if (const auto adopted = executor_.adopt(phase, came, known, out_us_per_byte, held); !adopted)
+  const Adoption adoption{came, known, out_us_per_byte, !plan.unplaced()};
+  if (const auto adopted = executor_.adopt(phase, adoption, held); !adopted)
     return log::warn("{}; phase {} goes on without it", adopted.error().message, id);
   (void)tell(plan, seen::Adopted{});
   if (const std::string remark = source_->take_remark(); !remark.empty()) log::warn("{}", remark);

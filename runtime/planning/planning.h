@@ -33,7 +33,6 @@ class Planning {
            Executor& executor, Profiler& profiler, const tracker::Tracker& tracker)
       : source_(std::move(source)),
         wait_(config.wait_for_plans),
-        backing_(config.backing),
         pool_(pool),
         executor_(executor),
         profiler_(profiler),
@@ -68,7 +67,6 @@ class Planning {
                const std::function<Profile()>& profile);
   PlanSource::Wish wish(tracker::PhaseIndex phase, const PhasePlan& plan, const KnownPhase& known,
                         const Basis& basis) const;
-  Backing backing(const PhasePlan& plan) const;  // that plans are made for
   std::uint64_t unseen_bytes(const PhaseProfile& phase) const;
   void await_plan(const PhasePlan& plan, const std::string& id);
 
@@ -80,7 +78,6 @@ class Planning {
 
   std::unique_ptr<PlanSource> source_;
   const bool wait_;
-  const BackingUse backing_;
   const HandlePool& pool_;
   Executor& executor_;
   Profiler& profiler_;

@@ -99,7 +99,6 @@ struct ScriptThrough {
 
 // When the steps are expected to run: ops and replays.
 struct ScriptTimes {
-  std::vector<double> op_starts;        // by position, without waits; one more for the end
   std::vector<double> starts, ends;     // by step, with waits; one more start for the end
   std::vector<std::int32_t> of_op;      // step, by position
   std::vector<std::int32_t> of_replay;  // step, by replay
@@ -151,8 +150,6 @@ class Script {
   const std::vector<ScriptMap>& maps() const { return maps_; }
   const std::vector<std::string>& names() const { return names_; }  // of the maps
   const std::vector<ScriptReplay>& replays() const { return replays_; }
-  // When the op is expected to start, in an iteration without waits; one more for the end.
-  double start_us(std::int32_t position) const { return times_.op_starts[position]; }
   // Steps: ops and replays, in the order in which they run.
   std::int32_t steps() const { return static_cast<std::int32_t>(times_.starts.size()) - 1; }
   std::int32_t step_of_op(std::int32_t position) const { return times_.of_op[position]; }
@@ -173,7 +170,6 @@ class Script {
   double step_start_us(std::int32_t step) const { return times_.starts[step]; }
   double step_end_us(std::int32_t step) const { return times_.ends[step]; }
   const ScriptLife& life(std::uint32_t buffer) const { return lives_[buffer]; }
-  std::uint32_t buffers() const { return static_cast<std::uint32_t>(lives_.size()); }
   const std::vector<ReplaySlot>& slots() const { return slots_; }
   std::uint64_t small_bytes() const { return small_bytes_; }  // that all small slots of one chain need
   std::span<const ScriptAction> before(std::int32_t position) const { return before_.at(position); }

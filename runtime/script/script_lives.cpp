@@ -17,14 +17,12 @@ bool restores(const ScriptReplay& replay, std::uint32_t map) {
 
 void ScriptLives::find_starts(const SlotUses& uses_of_slot) {
   ScriptTimes& times = script_.times_;
-  times.op_starts.push_back(0);
   times.of_replay.resize(script_.replays_.size());
-  double bare_us = 0, now_us = 0;  // without waits, with those that the plan expects
+  double now_us = 0;
   const auto add_step = [&](double us, std::optional<double> at_us) {
     if (at_us) now_us = std::max(now_us, *at_us);
     times.starts.push_back(now_us);
     times.ends.push_back(now_us += us);
-    bare_us += us;
     return static_cast<std::int32_t>(times.starts.size()) - 1;
   };
   for (std::int32_t p = 0; p < ops(); ++p) {
@@ -33,12 +31,10 @@ void ScriptLives::find_starts(const SlotUses& uses_of_slot) {
       const auto at_us = action.time ? std::optional(action.time->at_us) : std::nullopt;
       times.of_replay[action.subject] = add_step(us_of(script_.replays_[action.subject]), at_us);
     }
-    times.op_starts.back() = bare_us;
     const auto waits = script_.plan_.starts_us.find(p);
     times.of_op.push_back(
         add_step(phase_.ops[p].us + phase_.ops[p].gap_us,
                  waits != script_.plan_.starts_us.end() ? std::optional(waits->second) : std::nullopt));
-    times.op_starts.push_back(bare_us);
   }
   times.starts.push_back(std::max(now_us, script_.plan_.predicted_ms * 1e3));
   for (const auto& [slot, uses] : uses_of_slot)

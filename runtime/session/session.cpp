@@ -38,8 +38,7 @@ Session::Impl::Impl(Setting settled, Device& raw_device)
 Status Session::Impl::start() {
   const Config& config = setting.config;
   const Limits& limits = setting.limits;
-  const bool alias = config.backing == BackingUse::alias;
-  const bool lands = config.landing != LandingUse::off && setting.info.host_handles && !alias;
+  const bool lands = config.landing != LandingUse::off && setting.info.host_handles;
   if (const auto opened = memory.open(device, config, limits, lands); !opened) return opened;
   if (config.landing == LandingUse::on) land_from_the_start();
   verification.emplace(config.verify, limits.host_budget,

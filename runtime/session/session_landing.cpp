@@ -7,9 +7,7 @@ namespace pooch::runtime {
 
 void Session::Impl::land_from_the_start() {
   std::string why;
-  if (setting.config.backing == BackingUse::alias)
-    why = "with POOCH_BACKING=alias every address keeps its place";
-  else if (!memory.landing->maps())
+  if (!memory.landing->maps())
     why = "the device cannot map host memory at its addresses";
   else if (const Status works =
                try_host_handles(setting.info, CacheFolder(cache_folder(setting.config.cache_folder)));

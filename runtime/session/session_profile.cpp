@@ -99,8 +99,6 @@ Summary Session::summary() const {
   summary.aliased_iterations = s.executor->counts().aliased_iterations;
   summary.moved_frames = s.executor->counts().moves;
   if (s.planning) summary.replans = s.planning->replans();
-  summary.moved_prefetches = s.executor->counts().moved_prefetches;
-  summary.undone_moves = s.executor->counts().undone_moves;
   summary.verified = s.verification->counts().verified;
   summary.mismatches = s.verification->counts().mismatches;
   summary.unplanned_evictions = s.executor->counts().unplanned;

@@ -1,6 +1,6 @@
 """The rows of plans carried out (tests/preload/planned_rows.py) on software GPUs of growing harshness.
 
-usage: harsh_rows.py BUILD_FOLDER [--backings default,remap,alias] [--devices vmm=0,vmm=1,...] [--rows 0,1,...]
+usage: harsh_rows.py BUILD_FOLDER [--devices vmm=0,vmm=1,...] [--rows 0,1,...]
 
 Prints a Markdown table: extra time over in-core on the same device, predicted and executed, of iterations that follow a plan.
 """
@@ -26,15 +26,14 @@ def in_core_ms(device, network):
     return (ns[1] - ns[0]) / 3e6
 
 
-def measure(row, options, backing):
+def measure(row, options):
     """A cell: extra time over in-core, predicted and executed."""
     model, gib, network, _ = row
     device = f"soft:{model}:timing:{options}"
     alone = in_core_ms(device, network)
     with tempfile.TemporaryDirectory() as cache:
-        env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache} | ({} if backing == "default" else {"POOCH_BACKING": backing})
-        done = run(device, [TRAIN, *network.split(), "--iterations", ITERATIONS], "--policy", "hybrid", "--memory", f"{gib}GiB", env=env,
-                   timeout=1800)
+        done = run(device, [TRAIN, *network.split(), "--iterations", ITERATIONS], "--policy", "hybrid", "--memory", f"{gib}GiB",
+                   env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": cache}, timeout=1800)
     summary = done.summary
     if done.status != 0 or done.device["violations"]:
         return f"status {done.status}: {done.err.strip()[-80:]}"
@@ -47,17 +46,15 @@ def measure(row, options, backing):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
-    parser.add_argument("--backings", default="default,remap,alias")
     parser.add_argument("--devices", default=" ".join(DEVICES), help="options of the software GPU, separated by blanks")
     parser.add_argument("--rows", default=",".join(map(str, range(len(ROWS)))))
     o = parser.parse_args()
-    devices, backings = o.devices.split(), o.backings.split(",")
-    print(f"| model | network, allowed | backing | {' | '.join(devices)} |\n{'| --- ' * (3 + len(devices))}|")
+    devices = o.devices.split()
+    print(f"| model | network, allowed | {' | '.join(devices)} |\n{'| --- ' * (2 + len(devices))}|")
     for index in o.rows.split(","):
         row = ROWS[int(index)]
-        for backing in backings:
-            cells = [measure(row, options, backing) for options in devices]
-            print(f"| {row[0]} | `{row[2]}`, {row[3]:+.0%} | {backing} | {' | '.join(cells)} |", flush=True)
+        cells = [measure(row, options) for options in devices]
+        print(f"| {row[0]} | `{row[2]}`, {row[3]:+.0%} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,7 @@ from torch_example import OUT_OF_MEMORY  # noqa: E402
 from programs import GIB, Device, Programs  # noqa: E402
 
 IN_CORE = "in-core"
-PLANNED = {"hybrid-remap": ("hybrid", "remap"), "hybrid-alias": ("hybrid", "alias"), "pooch": ("pooch", "remap"),
-           "superneurons": ("superneurons", "remap"), "vdnn-conv": ("vdnn-conv", "remap"), "swap-all": ("swap-all", "remap"),
-           "demand": ("demand", "remap")}
+POLICIES = ("hybrid", "pooch", "superneurons", "vdnn-conv", "swap-all", "demand")
 OURS = ("hybrid", "pooch")
 PEERS = {"torch.utils.checkpoint": "checkpoint", "save_on_cpu": "save_on_cpu"}
 # Options of torch_example.py, script, its options. The batch of each is an option of this program.
@@ -42,16 +40,16 @@ class Silicon:
     def __init__(self, o):
         self.o, self.programs, self.device = o, Programs(o.build, o.logs, o.run_limit), Device(o.device)
 
-    def pooch(self, command, policy, backing, memory):
+    def pooch(self, command, policy, memory):
         limit = ["--memory", memory, "--policy", policy] if memory else []  # without a cap as a user starts it
-        env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_BACKING": backing, "POOCH_LOG": "info"}
+        env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_LOG": "info"}
         run = self.programs.run(self.device, command, *limit, env=env)
         require(run.status == 0, f"exit code {run.status}: {run.last_words()}")
         s = run.summary
         numbers = {key: s[key] for key in ("cap_bytes", "need_bytes", "peak_device_bytes", "peak_host_bytes", "planned_iterations",
                                            "plans_left", "replays", "mismatches", "bytes_out", "bytes_in", "predicted_ms",
                                            "actual_ms", "predicted_peak_bytes", "planned_peak_bytes")}
-        if backing == "alias" and run.out_of_alias():
+        if memory and policy != "demand" and run.out_of_alias():
             numbers["remark"] = run.out_of_alias()
         require(s["mismatches"] == 0, f"{s['mismatches']} replays made something else", numbers)
         require(s["peak_device_bytes"] <= s["cap_bytes"], "the peak is above the cap", numbers)
@@ -62,26 +60,26 @@ class Silicon:
             raise verdict(f"no iteration followed a plan: {why}", numbers)
         return run, numbers
 
-    def trainer(self, policy=None, backing="remap", memory=None):
+    def trainer(self, policy=None, memory=None):
         o = self.o
         command = [self.programs.train, "--network", o.network, "--batch", str(o.batch), "--iterations", str(o.iterations), "--json"]
         if policy is None:
             run, numbers = self.programs.run(self.device, command, "--no-pooch"), {}
             require(run.status == 0, f"exit code {run.status}: {run.last_words()}")
         else:
-            run, numbers = self.pooch(command, policy, backing, memory)
+            run, numbers = self.pooch(command, policy, memory)
         result = run.result()
         need = result["need_bytes"]
         return {"ms": result["ms_per_iteration"], "per_s": result["images_per_s"], "need_bytes": need, "peak_device_bytes": need} | numbers
 
-    def torch(self, model, variant="plain", policy=None, backing="remap", memory=None):
+    def torch(self, model, variant="plain", policy=None, memory=None):
         o = self.o
         words = TORCH[model]
         around = ["--variant", variant] + (["--memory", str(o.memory_bytes)] if variant != "plain" else [])
         batch = o.gpt_batch if model == "torch-gpt" else o.torch_batch * (2 if "bf16" in model else 1)
         command = example(self.programs, o.python, [*around, *words, "--batch", str(batch), "--iterations", str(o.iterations)])
         run, numbers = (self.programs.run(self.device, command, "--no-pooch"), {}) if policy is None else \
-            self.pooch(command, policy, backing, memory)
+            self.pooch(command, policy, memory)
         if policy is None and run.status == OUT_OF_MEMORY:
             raise Skipped(f"does not fit: {run.last_words()[:80]}")
         told = said(run)
@@ -91,8 +89,8 @@ class Silicon:
     def rows_of_trainer(self):
         yield IN_CORE, self.trainer
         yield "pooch-no-cap", functools.partial(self.trainer, "hybrid")
-        for name, (policy, backing) in PLANNED.items():
-            yield name, functools.partial(self.trainer, policy, backing, self.o.memory)
+        for policy in POLICIES:
+            yield policy, functools.partial(self.trainer, policy, self.o.memory)
 
     def rows_of_torch(self, model):
         why_not = None
@@ -100,10 +98,8 @@ class Silicon:
             why_not = f"torch and torchvision are not installed for {self.o.python} (--python)"
         elif not self.programs.examples.is_dir():
             why_not = "examples/pytorch is not there"
-        rows = {IN_CORE: functools.partial(self.torch, model), "pooch-no-cap": functools.partial(self.torch, model, policy="hybrid")}
-        for name in ("hybrid-remap", "hybrid-alias"):
-            policy, backing = PLANNED[name]
-            rows[name] = functools.partial(self.torch, model, "plain", policy, backing, self.o.memory)
+        rows = {IN_CORE: functools.partial(self.torch, model), "pooch-no-cap": functools.partial(self.torch, model, policy="hybrid"),
+                "hybrid": functools.partial(self.torch, model, policy="hybrid", memory=self.o.memory)}
         rows |= {name: functools.partial(self.torch, model, variant) for name, variant in PEERS.items()}
         for name, row in rows.items():
             yield name, skipping(why_not) if why_not else row

@@ -58,7 +58,7 @@ class Runner(unittest.TestCase):
         return build
 
     def test_every_part_runs_and_what_cannot_is_named(self):
-        done, results, found = self.checks("facts,device,links,pytorch,bits:digits/hybrid/remap,lookups,runs:arena")
+        done, results, found = self.checks("facts,device,links,pytorch,bits:digits/hybrid,lookups,runs:arena")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual({part: made["status"] for part, made in results["parts"].items()},
                          {"facts": "ok", "device": "ok", "bits": "ok", "pytorch": "skipped", "links": "ok", "lookups": "ok", "runs": "ok"})
@@ -78,7 +78,7 @@ class Runner(unittest.TestCase):
         self.assertIn("cuTensorMapEncodeTiled", found["facts/tensor_map"]["reason"])
         self.assertIn("model's", found["facts/vmm"]["on_the_software_gpu"])
         self.assertGreater(found["device/battery"]["tests"], 10)
-        bits = found["bits/digits/hybrid/remap"]
+        bits = found["bits/digits/hybrid"]
         self.assertGreater(bits["planned_iterations"], 0)
         self.assertLess(bits["peak_device_bytes"], bits["need_bytes"] // 2)
         for check in found.values():
@@ -86,9 +86,9 @@ class Runner(unittest.TestCase):
 
     def test_losses_that_differ_fail(self):
         build = self.changed_build(train=WRONG_TRAINER.format(train=BUILD / PLACES["train"]))
-        done, _, found = self.checks("bits:digits/hybrid/remap", build=build)
+        done, _, found = self.checks("bits:digits/hybrid", build=build)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        check = found["bits/digits/hybrid/remap"]
+        check = found["bits/digits/hybrid"]
         self.assertEqual(check["status"], "failed")
         self.assertEqual(check["reason"], "with pooch the loss differs from iteration 9 on")
 
@@ -158,13 +158,13 @@ class Runner(unittest.TestCase):
 
     def test_ways_to_train_are_compared_under_one_cap(self):
         done = self.script("tests/bench/silicon.py", "--device", "soft:h200:timing", "--batch", "64", "--memory", "3GiB",
-                           "--only", "trainer:in-core,trainer:hybrid-alias,trainer:vdnn-conv,torch-gpt", "--iterations", "16", "--python", "/nonexistent")
+                           "--only", "trainer:in-core,trainer:hybrid,trainer:vdnn-conv,torch-gpt", "--iterations", "16", "--python", "/nonexistent")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         results = json.loads((self.folder / "silicon.json").read_text(encoding="utf-8"))
         rows = {row["name"]: row for row in results["groups"]["trainer"]["checks"]}
-        self.assertEqual(list(rows), ["in-core", "hybrid-alias", "vdnn-conv"])
-        self.assertLess(rows["in-core"]["ms"], rows["hybrid-alias"]["ms"])
-        self.assertLessEqual(rows["hybrid-alias"]["peak_device_bytes"], 3 << 30)
+        self.assertEqual(list(rows), ["in-core", "hybrid", "vdnn-conv"])
+        self.assertLess(rows["in-core"]["ms"], rows["hybrid"]["ms"])
+        self.assertLessEqual(rows["hybrid"]["peak_device_bytes"], 3 << 30)
         self.assertIn("virtual time", done.stdout)
         self.assertIn("Goals are not judged", done.stdout)
         self.assertRegex(done.stdout, r"\| in-core \| [\d.]+ \| [\d.]+ \| 1\.000 × \|")

@@ -68,13 +68,19 @@ class Plan(PlanCommands):
         self.assertLess(float(re.search(r"\+([\d.]+) % over the bound", ran.stdout)[1]), 2.5, ran.stdout)
 
     def test_what_was_asked_for_stands_in_the_plan(self):
-        plan = self.planned("--policy", "swap-all", "--seed", 7, "--backing", "remap", memory="3GiB")
-        self.assertEqual((plan["policy"], plan["seed"], plan["backing"], plan["cap"], plan["phase"]),
-                         ("swap-all", 7, "remap", 3 << 30, self.phase["id"]))
+        plan = self.planned("--policy", "swap-all", "--seed", 7, memory="3GiB")
+        self.assertEqual((plan["policy"], plan["seed"], plan["cap"], plan["phase"]),
+                         ("swap-all", 7, 3 << 30, self.phase["id"]))
         self.assertEqual(plan["device"], self.profile["device"])
         self.assertLessEqual(plan["peak"], plan["cap"])
         self.assertTrue(plan["maps"])
         self.assertEqual({m["class"] for m in plan["maps"]}, {"swap"})
+
+    def test_an_unplaced_plan_has_no_layout_and_pays_for_mapping(self):
+        placed, unplaced = self.planned("--policy", "swap-all"), self.planned("--policy", "swap-all", "--unplaced")
+        self.assertIn("layout", placed)
+        self.assertNotIn("layout", unplaced)
+        self.assertGreater(unplaced["predicted_ms"], placed["predicted_ms"])
 
     def test_the_line_on_stdout_says_what_the_plan_says(self):
         ran = self.plan("--policy", "hybrid")
@@ -148,7 +154,6 @@ class Plan(PlanCommands):
             (["--link-in", "-1"], "--link-in -1: accepted are rates above 0"),
             (["--link-in", "nan"], "--link-in nan: accepted are rates above 0"),
             (["--link-in", "fast"], "--link-in"),
-            (["--backing", "paper"], "--backing 'paper': accepted are remap, alias"),
             (["--phase", "abc"], f"--phase 'abc': accepted are {self.phase['id']} (train), "),
             (["--seed", "-3"], "--seed"),
             (["--effort", "0"], "--effort"),
@@ -233,7 +238,7 @@ class Explain(PlanCommands):
         ran = pooch("explain", self.out)
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         lines = ran.stdout.splitlines()
-        for part in (plan["phase"], "policy hybrid", "backing alias", "2.00 GiB"):
+        for part in (plan["phase"], "policy hybrid", "with a layout", "2.00 GiB"):
             self.assertIn(part, lines[0])
         self.assertGreater(len({m["class"] for m in plan["maps"]}), 1)
         for line, map_ in zip(lines[2:], plan["maps"]):
@@ -246,6 +251,13 @@ class Explain(PlanCommands):
             else:
                 self.assertEqual((cells[5], cells[6]), ("-", "-"))
             self.assertTrue(line.endswith(map_["why"]))
+        self.assertRegex(lines[-2], r"^layout: \d+\.\d+ GiB in \d+ frames")
+
+    def test_a_plan_without_a_layout_says_so(self):
+        self.planned("--policy", "swap-all", "--unplaced")
+        text = pooch("explain", self.out).stdout
+        self.assertIn(", without a layout, ", text.splitlines()[0])
+        self.assertEqual(text.count("layout"), 1)
 
     def test_the_totals_are_those_of_the_maps(self):
         plan = self.planned("--policy", "hybrid")
@@ -283,7 +295,7 @@ class Compare(PlanCommands):
         a = self.planned("--policy", "hybrid")
         kept = self.out.rename(self.folder.parent / f"{self.folder.name}-a.json")
         self.addCleanup(kept.unlink)
-        b = self.planned("--policy", "swap-all")
+        b = self.planned("--policy", "swap-all", "--unplaced")
         ran = pooch("compare", kept, self.out)
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         differing = [(m["name"], m["class"], n["class"]) for m, n in zip(a["maps"], b["maps"], strict=True)
@@ -292,6 +304,7 @@ class Compare(PlanCommands):
         head, maps = ran.stdout.split("\n\n")
         self.assertIn(f"{a['predicted_ms']:.1f}", head.splitlines()[1])
         self.assertIn(f"{b['predicted_ms']:.1f}", head.splitlines()[2])
+        self.assertEqual([row.split()[2] for row in head.splitlines()[1:]], ["yes", "no"])
         lines = maps.splitlines()
         self.assertEqual(lines[0], f"{len(a['maps']) - len(differing)} maps are of the same class in both, "
                                    f"{len(differing)} are not")

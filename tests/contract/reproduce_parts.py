@@ -51,7 +51,7 @@ class Reading(unittest.TestCase):
     def test_columns_of_executed_plans_show_where_they_are_there(self):
         self.assertFalse(Result(DATA).has_executed())
         self.assertIsNone(Result(DATA).executed("hybrid"))
-        result = changed("hybrid", actual_ms=200.0, actual_overhead=0.25, actual_peak_bytes=1)
+        result = changed("hybrid", executed={"ms": 200.0, "overhead": 0.25, "peak_bytes": 1, "iterations": 9})
         self.assertEqual(result.executed("hybrid"), 0.25)
         text = small_document(result)
         self.assertIn("executed `hybrid`", text)

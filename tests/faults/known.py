@@ -80,7 +80,7 @@ class Answers(Known):
     def test_what_is_freed_behind_a_refusal_for_want_of_memory_adds_no_line(self):
         """The program frees on its way out, and the device it waits for has no memory either."""
         with tempfile.TemporaryDirectory() as folder:
-            reference = faults.Reference(PROGRAMS["digits-alias"], pathlib.Path(folder))
+            reference = faults.Reference(PROGRAMS["digits-planned"], pathlib.Path(folder))
             paths = enumerate(reference.paths["OUT_OF_MEMORY+"], 1)
             late = [(path, number) for number, path in paths if path.startswith("cuMemMap ")][-16:]
             self.assertNotEqual(late, [])
@@ -116,8 +116,9 @@ class Content(Known):
                     self.assertIn(verdict, faults.GOOD if plus else ("same",), done.err)
 
     def test_training_under_a_plan_whose_queries_fail_has_the_same_losses(self):
-        for number in (1082, 1642):
-            verdict, done = self.struck("digits-remap", SOFTGPU_FAIL=f"cuEventQuery:{number}")
+        queries = PROGRAMS["digits-planned"].run().device["calls"]["cuEventQuery"]
+        for number in (queries // 2, queries * 3 // 4):
+            verdict, done = self.struck("digits-planned", SOFTGPU_FAIL=f"cuEventQuery:{number}")
             self.assertEqual(verdict, "same", done.err)
 
     def test_an_allocation_of_pooch_that_fails_is_had_from_the_reserve(self):
@@ -127,7 +128,7 @@ class Content(Known):
             self.assertEqual(done.err.count("the host has no memory left; going on with a small reserve"), 1)
 
     def test_where_the_host_has_no_memory_for_long_calls_are_refused(self):
-        verdict, done = self.struck("remap", "MALLOC", ahead=faults.FAILING_MALLOC, FAULTS_MALLOC="1+")
+        verdict, done = self.struck("planned", "MALLOC", ahead=faults.FAILING_MALLOC, FAULTS_MALLOC="1+")
         self.assertIn(verdict, faults.GOOD, done.err)
 
 

@@ -42,25 +42,17 @@ class Program:
 
 def small(name, what, scenario, cap, expects, host=48, device=SMALL, **env):
     return Program(name, what, (PROGRAM, scenario), device, cap, host, {"POOCH_POLICY": "demand", **env}, expects,
-                   plans="POOCH_BACKING" in env)
-
-
-# In timing mode losses and weights tell where they come from, and a run takes a hundredth of the time.
-def digits(name, what, backing):
-    return Program(name, what, (TRAIN, "--network", "digits", "--iterations", "6"), "soft:v100-pcie3:timing" + STEADY, 64, 512,
-                   {"POOCH_POLICY": "hybrid", "POOCH_BACKING": backing}, "planned_iterations", plans=True)
+                   plans="POOCH_POLICY" in env)
 
 
 PROGRAMS = {each.name: each for each in (
     small("demand", "sets, copies, kernels on demand", "memory", 16, "evictions"),
-    small("remap", "training under a plan, by remapping", "train", 26, "planned_iterations", host=320,
-          POOCH_POLICY="hybrid", POOCH_BACKING="remap"),
-    small("alias", "training under a plan, by aliases", "train", 26, "planned_iterations", host=320,
-          POOCH_POLICY="hybrid", POOCH_BACKING="alias"),
+    small("planned", "training under a plan", "train", 26, "planned_iterations", host=320, POOCH_POLICY="hybrid"),
     small("landing", "kernels that nobody foresees, and landing", "unforeseen", 14, "landings", host=320,
           device=SMALL + ":host_handles=on"),
     small("graphs", "captured graphs", "graphs", 14, "pinned_allocations"),
     small("threads", "8 threads", "threads", 16, "vmm_calls"),
-    digits("digits-remap", "the digits network under a plan, by remapping", "remap"),
-    digits("digits-alias", "the same by aliases", "alias"),
+    # In timing mode losses and weights tell where they come from, and a run takes a hundredth of the time.
+    Program("digits-planned", "the digits network under a plan", (TRAIN, "--network", "digits", "--iterations", "6"),
+            "soft:v100-pcie3:timing" + STEADY, 64, 512, {"POOCH_POLICY": "hybrid"}, "planned_iterations", plans=True),
 )}

@@ -9,8 +9,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pooch;
-  static const runtime::PlanIdentity identity{"9f31",         "",      "v100-pcie3", "hybrid",
-                                              Backing::remap, 1 << 24, 1 << 26,      "1"};
+  static const runtime::PlanIdentity identity{"9f31", "",      "v100-pcie3", "hybrid",
+                                              false,  1 << 24, 1 << 26,      "1"};
   const auto plan = runtime::PlanCache::plan_in({reinterpret_cast<const char*>(data), size}, identity);
   if (!plan) {
     const std::string& message = plan.error().message;

@@ -19,7 +19,7 @@ from runs import BUILD, POOCH, TRAIN, run  # noqa: E402
 CORPUS = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else TESTS / "fuzz/corpus"
 MOST_BYTES = 20_000
 # What cache_fuzz.cpp asks the cache for.
-ASKED = {"phase": "9f31", "structure": "", "device": "v100-pcie3", "policy": "hybrid", "backing": "remap", "cap": 1 << 24,
+ASKED = {"phase": "9f31", "structure": "", "device": "v100-pcie3", "policy": "hybrid", "placed": False, "cap": 1 << 24,
          "host_budget": 1 << 26, "planner": "1"}
 
 
@@ -55,21 +55,20 @@ def plans(folder):
     """For the profile that plan_fuzz.cpp holds plans against, in little more memory than it needs at least, one of them with
     a layout."""
     subprocess.run([BUILD / "tests/fuzz/make_profiles", folder], check=True)
-    for policy, memory, backing in (("hybrid", "136MiB", "remap"), ("superneurons", "200MiB", "alias"),
-                                    ("swap-all", "136MiB", "remap")):
-        subprocess.run([POOCH, "plan", folder / "ops24-seed1.json", "--policy", policy, "--memory", memory, "--backing",
-                        backing, "-o", folder / "plan"], check=True, capture_output=True)
+    for policy, memory, *options in (("hybrid", "136MiB", "--unplaced"), ("superneurons", "200MiB"),
+                                     ("swap-all", "136MiB", "--unplaced")):
+        subprocess.run([POOCH, "plan", folder / "ops24-seed1.json", "--policy", policy, "--memory", memory, *options,
+                        "-o", folder / "plan"], check=True, capture_output=True)
         write("plan", f"{policy}.json", (folder / "plan").read_bytes())
 
 
 def cache_entries(folder):
     """That of a run, for what the run asked for and for what the target asks for; and the plan in it."""
-    train("digits", 12, "--memory", "300MiB", "--policy", "hybrid", POOCH_CACHE=str(folder), POOCH_WAIT_FOR_PLANS="1",
-          POOCH_BACKING="remap")  # a layout would make them large
-    text = min(folder.glob("*.json"), key=lambda path: path.stat().st_size).read_text(encoding="utf-8")
-    write("cache", "other.json", text)
-    entry = json.loads(text)
+    train("digits", 12, "--memory", "300MiB", "--policy", "hybrid", POOCH_CACHE=str(folder), POOCH_WAIT_FOR_PLANS="1")
+    entry = json.loads(min(folder.glob("*.json"), key=lambda path: path.stat().st_size).read_text(encoding="utf-8"))
+    entry.pop("layout", None)  # it would make them large
     compact = {"separators": (",", ":")}
+    write("cache", "other.json", json.dumps(entry, **compact))
     own = {key: value for key, value in ASKED.items() if key in entry and key != "structure"}
     write("cache", "asked.json", json.dumps({**entry, "made_for": ASKED, **own}, **compact))
     del entry["made_for"]

@@ -16,7 +16,6 @@ OPS_LONG_US = 100             # an op for which both timers are compared
 STEADY = 8                    # last iterations
 DIGESTS_EXTRA = 2 * 1.4 * 1.5  # iterations: two of them 2.4 times as long, and half as much again
 DIGESTS_LATER = 1.03
-BACKING_SLACK = 1.02
 NO_CAP = 1.01                 # times as long as without pooch
 TIME_OFF, PEAK_OFF = 0.10, 0.02  # of what was predicted
 
@@ -274,15 +273,6 @@ def digests(off, sample):
     return wrong
 
 
-def backings(ms):
-    """Milliseconds of the median iteration by POOCH_BACKING."""
-    bad = [name for name, value in ms.items() if not finite(value)]
-    best = min((ms["remap"], ms["alias"])) if not bad else None
-    if bad:
-        return [f"{', '.join(bad)} was not timed"]
-    return [] if ms["auto"] <= BACKING_SLACK * best else [f"auto takes {ms['auto']:.1f} ms, the faster of the two {best:.1f}"]
-
-
 def over(value, limit, what):
     """A goal of the form `value` <= `limit`; what was not measured has not met it."""
     if not finite(value):
@@ -296,23 +286,20 @@ def ratio(rows, name):
 
 
 def goals(rows, most, peers=()):
-    """Of rows by name that were to be made: the faster of remap and alias takes at most `most` times as long as in-core training
-    and less than each of `peers`; without a cap it is 1 % at most; predictions come near."""
-    ours = [name for name in ("hybrid-remap", "hybrid-alias") if name in rows]
-    ratios = [value for name in ours if (value := ratio(rows, name)) is not None]
-    best = min(ratios, default=None)
-    wrong = over(best, most, "the faster of remap and alias over in-core") if ours else []
+    """Of rows by name that were to be made: `hybrid` takes at most `most` times as long as in-core training and less than each of
+    `peers`; without a cap it is 1 % at most; predictions come near."""
+    ours = ratio(rows, "hybrid")
+    wrong = over(ours, most, "hybrid over in-core") if "hybrid" in rows else []
     if "pooch-no-cap" in rows:
         wrong += over(ratio(rows, "pooch-no-cap"), NO_CAP, "without a cap, over in-core")
     for peer in peers:
         other = ratio(rows, peer)
-        if ours and other is not None and best is not None and best >= other:
+        if other is not None and ours is not None and ours >= other:
             wrong.append(f"{peer} is as fast: {other:.3f}")
-    for name in ours:
-        row = rows[name]
+    if "hybrid" in rows:
         for what, predicted, actual, limit in (("time", "predicted_ms", "actual_ms", TIME_OFF),
                                                ("peak", "predicted_peak_bytes", "planned_peak_bytes", PEAK_OFF)):
-            said, was = row.get(predicted), row.get(actual)
+            said, was = rows["hybrid"].get(predicted), rows["hybrid"].get(actual)
             both = finite(said) and finite(was) and was > 0
-            wrong += over(abs(said / was - 1) if both else None, limit, f"{name}: how far the predicted {what} is off")
+            wrong += over(abs(said / was - 1) if both else None, limit, f"hybrid: how far the predicted {what} is off")
     return wrong

@@ -1,15 +1,15 @@
-"""The trainer with pooch, against itself without: the same losses and weights, under every policy and backing."""
+"""The trainer with pooch, against itself without: the same losses and weights, under every policy."""
 import functools
 
 import judge
-from checks import Skipped, require, skipping
+from checks import require, skipping
 from programs import MIB
 
 # Of the need, what each policy makes do with on digits (tests/preload/planned_policies.py), and some more.
 SHARE = {"swap-all-unscheduled": 0.4, "swap-all": 0.35, "swap-opt": 0.35, "pooch": 0.35, "superneurons": 0.6, "vdnn-all": 0.45,
          "vdnn-conv": 0.75, "vdnn-dyn": 0.75, "lms": 0.45, "lms-sync": 0.35, "hybrid": 0.35}
 SMALL_SHARE = 0.85
-ALIAS_SHARE = 0.15  # more: every address keeps its place
+LAYOUT_SHARE = 0.15  # more, where a plan is followed: every address keeps its place
 LIBRARIES = 160 * MIB  # of a device, beside the small network: workspaces and code of its libraries, 116 MiB on an H200
 FIELDS = ("cap_bytes", "need_bytes", "peak_device_bytes", "iterations", "planned_iterations", "plans_left", "replays", "verified",
           "mismatches", "evictions", "predicted_ms", "actual_ms", "predicted_peak_bytes", "planned_peak_bytes")
@@ -39,20 +39,20 @@ class Bits:
         same(self.in_core(network), again, "a second run without pooch")
         return {"need_bytes": again.result()["need_bytes"], "loss": again.result()["loss"]}
 
-    def check(self, network, policy, backing, **env):
+    def check(self, network, policy, **env):
         for _ in range(self.repetitions):
-            numbers = self.once(network, policy, backing, env)
+            numbers = self.once(network, policy, env)
         return numbers
 
-    def once(self, network, policy, backing, env):
+    def once(self, network, policy, env):
         need = self.in_core(network).result()["need_bytes"]
-        share = SHARE.get(policy, 0.75) + (ALIAS_SHARE if backing == "alias" else 0)
+        share = SHARE.get(policy, 0.75) + (LAYOUT_SHARE if policy in SHARE else 0)
         if network != "digits" and self.device.software:
             share = SMALL_SHARE  # small images: most of the need are parameters
         cap = int(need * share) // MIB * MIB + (LIBRARIES if network == "digits" and not self.device.software else 0)
         limit = [] if policy == "keep" else ["--memory", str(cap)]
         run = self.programs.run(self.device, self.command(network), "--policy", policy, *limit,
-                                env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_BACKING": backing, "POOCH_LOG": "info"} | env)
+                                env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_LOG": "info"} | env)
         require(run.status == 0, f"exit code {run.status}: {run.last_words()}")
         numbers = {field: run.summary[field] for field in FIELDS}
         same(self.in_core(network), run, "with pooch", numbers)
@@ -63,8 +63,8 @@ class Bits:
             require(run.device["violations"] == [], f"the software GPU complains: {run.device['violations'][:1]}", numbers)
         if policy not in ("demand", "keep"):
             require(run.summary["planned_iterations"] > 0, "no iteration followed a plan", numbers)
-        if backing == "alias" and run.out_of_alias():
-            raise Skipped(f"the same bits, but not in alias mode: {run.out_of_alias()}", numbers)
+            if run.out_of_alias():
+                numbers["remark"] = run.out_of_alias()
         return numbers
 
     def checks(self):
@@ -73,12 +73,11 @@ class Bits:
             return
         for network in ("digits", "resnet50"):
             yield f"{network}/in-core-twice", functools.partial(self.twice, network)
-            yield f"{network}/demand", functools.partial(self.check, network, "demand", "remap")
+            yield f"{network}/demand", functools.partial(self.check, network, "demand")
             planned = self.programs.policies() if network == "digits" else ["hybrid", "superneurons"]
             for policy in planned:
-                for backing in ("remap", "alias") if policy != "keep" else ("remap",):
-                    yield f"{network}/{policy}/{backing}", functools.partial(self.check, network, policy, backing)
-            yield f"{network}/hybrid/verify-all", functools.partial(self.check, network, "hybrid", "remap", POOCH_VERIFY="all")
+                yield f"{network}/{policy}", functools.partial(self.check, network, policy)
+            yield f"{network}/hybrid/verify-all", functools.partial(self.check, network, "hybrid", POOCH_VERIFY="all")
 
 
 def same(reference, run, what, numbers=None):

@@ -57,15 +57,15 @@ class PyTorch:
         return again
 
     def verified(self, model):
-        numbers = self.check(model, "remap", VERIFIED_SHARE, POOCH_VERIFY="all")
+        numbers = self.check(model, VERIFIED_SHARE, POOCH_VERIFY="all")
         require(numbers["replays"] > 0 and numbers["verified"] > 0,
                 f"{numbers['verified']} maps of {numbers['replays']} replays were compared", numbers)
         return numbers
 
-    def check(self, model, backing, share=CAP_SHARE, **env):
+    def check(self, model, share=CAP_SHARE, **env):
         cap = int(self.in_core(model)["peak_reserved_bytes"] * share) // MIB * MIB
         run = self.programs.run(self.device, self.command(model), "--policy", "hybrid", "--memory", str(cap),
-                                env={"POOCH_WAIT_FOR_PLANS": "1", "POOCH_BACKING": backing} | env)
+                                env={"POOCH_WAIT_FOR_PLANS": "1"} | env)
         numbers = dict(run.summary or {})
         compare(self.in_core(model), said(run), "with pooch", numbers)
         require(numbers["mismatches"] == 0, f"{numbers['mismatches']} replays made something else", numbers)
@@ -84,8 +84,7 @@ class PyTorch:
             why_not = "examples/pytorch is not there"
         for model in MODELS:
             yield f"{model}/in-core-twice", skipping(why_not) if why_not else functools.partial(self.twice, model)
-            for backing in ("remap", "alias"):
-                yield f"{model}/{backing}", skipping(why_not) if why_not else functools.partial(self.check, model, backing)
+            yield f"{model}/hybrid", skipping(why_not) if why_not else functools.partial(self.check, model)
         for model in VERIFIED:
             yield f"{model}/verify-all", skipping(why_not) if why_not else functools.partial(self.verified, model)
 

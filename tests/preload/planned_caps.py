@@ -15,7 +15,6 @@ SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 20190517
 TRIALS = int(sys.argv[3]) if len(sys.argv) > 3 else 2
 DEVICE = "soft:v100-pcie3:compute"
 POLICIES = ("hybrid", "pooch", "superneurons", "swap-opt", "lms")
-BACKINGS = ("alias", "remap")
 SMALL = ("--input-size", "64", "--lr", "0.001", "--iterations", "10")
 # Trained at these sizes.
 NETWORKS = {"digits": ("--iterations", "8"),
@@ -35,15 +34,15 @@ class Network:
         self.cache = cache
         self.in_core = run(self.device, self.command, "--no-pooch")
 
-    def train(self, policy, backing, cap):
-        env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": self.cache, "POOCH_BACKING": backing}
+    def train(self, policy, cap):
+        env = {"POOCH_WAIT_FOR_PLANS": "1", "POOCH_CACHE": self.cache}
         return run(self.device, self.command, "--policy", policy, "--memory", f"{cap}MiB", env=env)
 
-    def smallest(self, policy, backing):
+    def smallest(self, policy):
         """By asking: every refusal names a cap that would have served the op it refused."""
         cap = max(4, LARGEST_ALLOCATION.get(self.name, 0))
         for _ in range(200):
-            done = self.train(policy, backing, cap)
+            done = self.train(policy, cap)
             if done.status == 0:
                 return cap, done
             named = smallest_cap_named(done)
@@ -72,7 +71,7 @@ class PlannedCaps(unittest.TestCase):
     def check_random_caps(self, name, policies, trials):
         dice = random.Random(f"{name} {SEED}")
         network = Network(name, dice.randrange(1 << 20), self.cache)
-        smallest, tightest = network.smallest("hybrid", "remap")
+        smallest, tightest = network.smallest("hybrid")
         need = tightest.summary["need_bytes"] // MIB
         # From there on there are plans. Weights are most of what larger networks need at these sizes.
         named = re.search(r"needs at least (\d+) bytes", tightest.err)
@@ -82,10 +81,9 @@ class PlannedCaps(unittest.TestCase):
         planned = laid_out = 0
         for policy in policies:
             for trial in range(trials):
-                backing = BACKINGS[(trial + policies.index(policy)) % 2]
                 cap = dice.randint(least_planned if trial % 2 == 0 else smallest, need)
-                with self.subTest(network=name, policy=policy, backing=backing, cap=f"{cap} of {smallest} to {need} MiB"):
-                    done = network.train(policy, backing, cap)
+                with self.subTest(network=name, policy=policy, cap=f"{cap} of {smallest} to {need} MiB"):
+                    done = network.train(policy, cap)
                     self.check(network, done, cap)
                     planned += done.summary["planned_iterations"] > 0
                     laid_out += done.summary["aliased_iterations"] > 0

@@ -205,7 +205,7 @@ class PyTorch(unittest.TestCase):
         options = ("gpt.py", "--layers", 12, "--width", 768, "--vocabulary", 8192, "--batch", 16, "--iterations")
         need = self.program(*options, 2, pooch=()).summary["need_bytes"]
         done = self.known(*options, 20, pooch=("--memory", f"{need // 2}"), device=DEVICE + STEADY,
-                          env=FOLLOW_PLANS | {"POOCH_BACKING": "alias", "POOCH_LOG": "info"})
+                          env=FOLLOW_PLANS | {"POOCH_LOG": "info"})
         self.assertEqual(done.out, self.known(*options, 20).out)
         self.assertIn("alias mode: ", done.err)
         self.assertNotIn("alias mode ends", done.err)

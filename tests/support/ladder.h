@@ -222,7 +222,6 @@ inline Plan empty_plan(const PhaseProfile& phase) {
   plan.structure = structure_of(phase);
   plan.device = "lazy";
   plan.policy = "test";
-  plan.backing = Backing::remap;
   return plan;
 }
 

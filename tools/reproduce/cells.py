@@ -67,10 +67,10 @@ class Result:
 
     def executed(self, policy):
         """Overhead when the plan was carried out, or None."""
-        return self.rows[policy].get("actual_overhead")
+        return (self.rows[policy].get("executed") or {}).get("overhead")
 
     def has_executed(self):
-        return any(row.get("actual_overhead") is not None for row in self.rows.values())
+        return any(self.executed(policy) is not None for policy in self.rows)
 
     def images_per_s(self, policy):
         return self.batch * 1e3 / self.ms(policy)

@@ -11,7 +11,6 @@ program with memory enough. No GPU took part; the published numbers were measure
 compared is which policy wins, by how much, and where memory ends.
 
 * Overhead is extra time over in-core: +62 % time is −38 % throughput.
-* Each number is for the better of the two ways to carry a plan out, remap and alias.
 * The cap is the memory named, 16 GiB or 12 GiB; on a real device its context and other programs take some of it.
 * "Figure only": the publication draws the number and does not write it.
 * The networks are the trainer's own ([examples](../examples)). ReLU and addition work in place, and gradients are freed as

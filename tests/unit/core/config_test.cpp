@@ -50,14 +50,13 @@ TEST(Config, BadValuesNameVariableValueAndWhatIsAccepted) {
 
 TEST(Config, HasEverySettingAsItIsGiven) {
   const auto read =
-      config_of({{"POOCH_MEMORY_CAP", "25%"},   {"POOCH_HOST_MEMORY", "8GiB"}, {"POOCH_POLICY", "swap-opt"},
-                 {"POOCH_TIMER", "events"},     {"POOCH_CALLSITES", "1"},      {"POOCH_PLAN", "plan.json"},
-                 {"POOCH_CACHE", "cache"},      {"POOCH_PLANNER", "planner"},  {"POOCH_BACKING", "remap"},
-                 {"POOCH_WAIT_FOR_PLANS", "1"}, {"POOCH_VERIFY", "all"},       {"POOCH_SUBSTITUTES", "0"},
-                 {"POOCH_CHECK", "1"},          {"POOCH_LANDING", "off"},      {"POOCH_TRACE", "trace.json"},
-                 {"POOCH_REPORT", "report"},    {"POOCH_SUMMARY", "summary"},  {"POOCH_RECORD", "calls"},
-                 {"POOCH_LOG", "debug"},        {"POOCH_LOG_FILE", "log"},     {"POOCH_CHILDREN", "0"},
-                 {"POOCH_MEMORY_INFO", "all"}});
+      config_of({{"POOCH_MEMORY_CAP", "25%"},  {"POOCH_HOST_MEMORY", "8GiB"}, {"POOCH_POLICY", "swap-opt"},
+                 {"POOCH_TIMER", "events"},    {"POOCH_CALLSITES", "1"},      {"POOCH_PLAN", "plan.json"},
+                 {"POOCH_CACHE", "cache"},     {"POOCH_PLANNER", "planner"},  {"POOCH_WAIT_FOR_PLANS", "1"},
+                 {"POOCH_VERIFY", "all"},      {"POOCH_SUBSTITUTES", "0"},    {"POOCH_CHECK", "1"},
+                 {"POOCH_LANDING", "off"},     {"POOCH_TRACE", "trace.json"}, {"POOCH_REPORT", "report"},
+                 {"POOCH_SUMMARY", "summary"}, {"POOCH_RECORD", "calls"},     {"POOCH_LOG", "debug"},
+                 {"POOCH_LOG_FILE", "log"},    {"POOCH_CHILDREN", "0"},       {"POOCH_MEMORY_INFO", "all"}});
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read->memory_cap->resolve(400), 100u);
   EXPECT_EQ(*read->host_memory->resolve(0), 8 * GiB);
@@ -68,7 +67,6 @@ TEST(Config, HasEverySettingAsItIsGiven) {
   EXPECT_EQ(read->plan_file, "plan.json");
   EXPECT_EQ(read->cache_folder, "cache");
   EXPECT_EQ(read->planner_program, "planner");
-  EXPECT_EQ(read->backing, BackingUse::remap);
   EXPECT_TRUE(read->wait_for_plans);
   EXPECT_EQ(read->verify, Verify::all);
   EXPECT_FALSE(read->substitutes);
@@ -87,8 +85,8 @@ TEST(Config, HasEverySettingAsItIsGiven) {
 TEST(Config, AnEmptySettingIsNone) {
   for (const char* variable :
        {"POOCH_MEMORY_CAP", "POOCH_HOST_MEMORY", "POOCH_POLICY", "POOCH_TIMER", "POOCH_CALLSITES",
-        "POOCH_BACKING", "POOCH_WAIT_FOR_PLANS", "POOCH_VERIFY", "POOCH_SUBSTITUTES", "POOCH_CHECK",
-        "POOCH_LANDING", "POOCH_LOG", "POOCH_CHILDREN", "POOCH_MEMORY_INFO"}) {
+        "POOCH_WAIT_FOR_PLANS", "POOCH_VERIFY", "POOCH_SUBSTITUTES", "POOCH_CHECK", "POOCH_LANDING",
+        "POOCH_LOG", "POOCH_CHILDREN", "POOCH_MEMORY_INFO"}) {
     const auto read = config_of({{variable, ""}});
     ASSERT_TRUE(read) << variable;
     EXPECT_FALSE(read->memory_cap || read->host_memory || read->policy_chosen || read->watch_from_start)
@@ -99,7 +97,6 @@ TEST(Config, AnEmptySettingIsNone) {
 TEST(Config, AChoiceThatIsNoneOfThoseThereAreIsRefusedByItsName) {
   const std::map<std::string, std::string> accepted = {{"POOCH_TIMER", "automatic, cupti, events, none"},
                                                        {"POOCH_CALLSITES", "0, 1"},
-                                                       {"POOCH_BACKING", "auto, remap, alias"},
                                                        {"POOCH_WAIT_FOR_PLANS", "0, 1"},
                                                        {"POOCH_VERIFY", "off, sample, all"},
                                                        {"POOCH_SUBSTITUTES", "0, 1"},

@@ -8,7 +8,7 @@ namespace pooch {
 namespace {
 
 constexpr const char* example = R"({"schema":1,"phase":"9f31","device":"v100-pcie3","policy":"hybrid",
- "cap":17179869184,"seed":3,"backing":"alias","in_core_ms":2000,"predicted_ms":2190.5,"bound_ms":2120,
+ "cap":17179869184,"seed":3,"in_core_ms":2000,"predicted_ms":2190.5,"bound_ms":2120,
  "peak":17000000000,"host_bytes":134217728,
  "maps":[
   {"map":4,"name":"conv1.out","buffer":9,"bytes":411041792,"class":"keep","why":"fits","cost_ms":0,
@@ -160,7 +160,6 @@ TEST(Plan, SaysWhereAndWhatIsWrong) {
       {R"("phase":"9f31",)", "", "/phase is missing"},
       {R"("cap":17179869184)", R"("cap":-1)", "/cap is -1: a whole number from 0 to"},
       {R"("cap":17179869184)", R"("cap":"much")", "/cap is \"much\": a whole number"},
-      {R"("backing":"alias")", R"("backing":"magic")", "/backing is \"magic\": one of remap, alias"},
       {R"("predicted_ms":2190.5)", R"("predicted_ms":-1)", "/predicted_ms is -1: a number from 0"},
       {R"("predicted_ms":2190.5)", R"("predicted_ms":1e300)", "/predicted_ms is 1e300: a number from 0"},
       {R"("class":"keep")", R"("class":"burn")", "/maps/0/class is \"burn\": one of keep, swap, recompute"},

@@ -46,9 +46,9 @@ TEST(Simulator, FromABaseGivesTheSameBitsAsFromScratch) {
   for (const Profile& profile : {test::googlenet_profile(slow, 256), test::resnet50_profile(slow, 512),
                                  test::resnet50_profile(fast, 640), test::vgg16_profile(slow, 128)}) {
     const Problem problem = problem_of(profile);
-    for (const bool remap : {false, true}) {
+    for (const bool placed : {false, true}) {
       Rules rules = with_share(problem, 0.3);
-      rules.remap = remap;
+      rules.placed = placed;
       Simulator incremental(problem, rules);
       std::mt19937_64 random(11);
       Choice base = random_choice(problem, random);

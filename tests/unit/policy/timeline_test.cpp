@@ -248,7 +248,7 @@ TEST(Timeline, ARecomputedMapCostsItsReplay) {
 TEST(Timeline, MovedHandlesCostHostTimeOnlyWhereTheyMove) {
   const Problem problem = problem_of(four_ops(1000));
   Rules rules = with_cap(12 << 20);
-  rules.remap = true;
+  rules.placed = false;
   rules.chunk_us = 4;
   rules.handle_us = 15;
   rules.launch_us = 5;

@@ -26,13 +26,12 @@ constexpr double move_us = 100;
 using Maps = std::vector<std::uint32_t>;
 
 // By maps, which op i makes.
-Plan plan_of(const PhaseProfile& phase, const Maps& swapped, const Maps& dropped, Backing backing) {
+Plan plan_of(const PhaseProfile& phase, const Maps& swapped, const Maps& dropped) {
   Plan plan;
   plan.phase = phase.id;
   plan.structure = structure_of(phase);
   plan.device = "lazy";
   plan.policy = "test";
-  plan.backing = backing;
   plan.predicted_ms = 1.5;
   plan.peak = 10 * MiB;
   for (const ProfileVersion& version : phase.versions) {
@@ -89,12 +88,12 @@ class Following : public testing::Test {
     const Status done = program->iterate(maps - 2);
     ASSERT_TRUE(done) << done.error().message;
   }
-  Status adopt(const Plan& plan) {
+  Status adopt(const Plan& plan, bool placed = true) {
     Held held(rig->mutex);
-    return executor().adopt(phase, plan, known, 0, held);
+    return executor().adopt(phase, {plan, known, 0, placed}, held);
   }
-  Plan plan(const Maps& swapped, const Maps& dropped, Backing backing = Backing::remap) const {
-    return plan_of(known.profile, swapped, dropped, backing);
+  Plan plan(const Maps& swapped, const Maps& dropped) const {
+    return plan_of(known.profile, swapped, dropped);
   }
   PlanLayout layout_for(const Plan& plan) {
     const KnownPlaces places(*rig->memory.residency, rig->memory.temporaries);
@@ -107,7 +106,7 @@ class Following : public testing::Test {
     return {{plan.phase}, items, lay_out(items, 0, move_us), most_at_once(items)};
   }
   Plan laid_out(const Maps& swapped, const Maps& dropped) {
-    Plan made = plan(swapped, dropped, Backing::alias);
+    Plan made = plan(swapped, dropped);
     made.layout = layout_for(made);
     return made;
   }
@@ -206,20 +205,7 @@ TEST_F(Following, AShortageIsToldOnceThreeIterationsInARowAskedDemand) {
   EXPECT_FALSE(executor().take_shortage(phase)) << "once per plan";
 }
 
-TEST_F(Following, WhatIsWaitedForIsFetchedEarlier) {
-  learn("12MiB");
-  rig->device.take_for_copies(350);
-  rig->device.run_first(program->stream());
-  ASSERT_TRUE(adopt(plan({0}, {})));
-  until([this] { return counts().moved_prefetches > 0; });
-  EXPECT_EQ(counts().moved_prefetches, 1u);
-  const std::uint64_t planned = counts().planned_iterations;
-  iterate(2);
-  EXPECT_EQ(counts().planned_iterations, planned + 2);
-  EXPECT_EQ(counts().left, 0u);
-}
-
-// --- alias mode
+// --- layouts
 
 TEST_F(Following, APlanWithALayoutIsFollowedInItsFrames) {
   learn("12MiB");
@@ -266,9 +252,9 @@ TEST_F(Following, ALayoutEndsWhereAnOpNeedsItsMemory) {
   iterate(1);
 }
 
-TEST_F(Following, WithoutALayoutAPlanIsCarriedOutByRemappingAndTheLackIsTold) {
+TEST_F(Following, WithoutALayoutAPlanIsCarriedOutAllTheSameAndTheLackIsTold) {
   learn("12MiB");
-  ASSERT_TRUE(adopt(plan({0, 1}, {2}, Backing::alias)));
+  ASSERT_TRUE(adopt(plan({0, 1}, {2})));
   EXPECT_FALSE(executor().take_lack(phase));
   executor().try_layout();
   EXPECT_EQ(executor().take_lack(phase), 0u) << "before an iteration is spent";
@@ -276,9 +262,9 @@ TEST_F(Following, WithoutALayoutAPlanIsCarriedOutByRemappingAndTheLackIsTold) {
   iterate(2);
   EXPECT_FALSE(executor().aliased());
   EXPECT_EQ(counts().planned_iterations, 2u);
-  ASSERT_TRUE(adopt(plan({0, 1}, {2}, Backing::remap)));
+  ASSERT_TRUE(adopt(plan({0, 1}, {2}), /*placed=*/false));
   iterate(1);
-  EXPECT_FALSE(executor().take_lack(phase)) << "a plan that remaps misses none";
+  EXPECT_FALSE(executor().take_lack(phase)) << "it is to have none";
 }
 
 TEST_F(Following, ALayoutForOtherPlacesIsNotTaken) {
@@ -295,13 +281,13 @@ TEST_F(Following, ALayoutForOtherPlacesIsNotTaken) {
 
 TEST_F(Following, PlansOfOtherPhasesAreThoseThatALayoutMustServeToo) {
   learn("12MiB");
-  ASSERT_TRUE(adopt(plan({0}, {}, Backing::alias)));
+  ASSERT_TRUE(adopt(plan({0}, {})));
   EXPECT_TRUE(executor().plans_beside(phase).empty());
   const tracker::PhaseIndex other{static_cast<std::uint32_t>(phase) + 1};
   ASSERT_EQ(executor().plans_beside(other).size(), 1u);
   EXPECT_EQ(executor().plans_beside(other)[0]->phase, known.profile.id);
-  ASSERT_TRUE(adopt(plan({0}, {}, Backing::remap)));
-  EXPECT_TRUE(executor().plans_beside(other).empty()) << "who remaps has no frames";
+  ASSERT_TRUE(adopt(plan({0}, {}), /*placed=*/false));
+  EXPECT_TRUE(executor().plans_beside(other).empty()) << "it has no frames";
 }
 
 TEST_F(Following, AProfileSaysWhereBuffersLie) {

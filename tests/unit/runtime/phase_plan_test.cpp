@@ -64,7 +64,7 @@ TEST_F(PhasePlanning, APlanIsAskedForComesAndIsAdopted) {
   EXPECT_EQ(tell(seen::Judged{Proof::yes}), Kind::adopt);
   ASSERT_TRUE(told);
   EXPECT_EQ(told->predicted_ms, 9);
-  EXPECT_EQ(told->backing, Backing::alias);
+  EXPECT_FALSE(plan.unplaced());
   EXPECT_TRUE(plan.settled());
   EXPECT_FALSE(plan.untested) << "the executor has not taken it yet";
   tell(seen::Adopted{});
@@ -120,10 +120,10 @@ TEST_F(PhasePlanning, WhatStillHoldsIsRememberedWithItsRevision) {
   EXPECT_FALSE(plan.fresh);
 }
 
-TEST_F(PhasePlanning, APhaseWhoseLayoutsCannotBeHadRemapsInTheEnd) {
+TEST_F(PhasePlanning, APhaseWhoseLayoutsCannotBeHadDoesWithoutInTheEnd) {
   settle();
   for (int lacks = 1; lacks <= most_layouts + 1; ++lacks) {
-    EXPECT_FALSE(plan.remaps()) << lacks;
+    EXPECT_FALSE(plan.unplaced()) << lacks;
     tell(seen::LayoutLacks{MiB});
     EXPECT_TRUE(is<stage::Overtaken>());
     EXPECT_TRUE(plan.fresh);
@@ -131,9 +131,9 @@ TEST_F(PhasePlanning, APhaseWhoseLayoutsCannotBeHadRemapsInTheEnd) {
     tell(seen::SourceIdle{});
     ask();
     ASSERT_EQ(come(9), Kind::adopt);
-    EXPECT_EQ(told->backing, lacks > most_layouts ? Backing::remap : Backing::alias);
+    EXPECT_EQ(plan.unplaced(), lacks > most_layouts);
   }
-  EXPECT_TRUE(plan.remaps());
+  EXPECT_TRUE(plan.unplaced());
 }
 
 TEST_F(PhasePlanning, APlanForLessTakesThePlaceOfAShortOneOnlyIfItIsFaster) {
@@ -269,7 +269,7 @@ class AnyOrder : public PhasePlanning {
   void iterate(bool calm) {
     if (!calm && plan.basis() != nullptr && one_in(4)) tell(seen::Changed{});
     const bool follows = plan.settled() && world.adopted;
-    if (!calm && follows && !plan.remaps() && one_in(4)) {
+    if (!calm && follows && !plan.unplaced() && one_in(4)) {
       ++lacks;
       tell(seen::LayoutLacks{2 * MiB});
     }

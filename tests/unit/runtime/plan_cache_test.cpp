@@ -131,15 +131,14 @@ TEST_F(Doubtful, AFolderOfAnotherUserIsNotTrusted) {
                 [](const fs::path& cache) { ASSERT_EQ(chown(cache.c_str(), 12345, 12345), 0); });
 }
 
-TEST_F(PlanCacheTest, ADifferentCapDevicePolicyBudgetBackingStructureOrPlannerIsAnotherEntry) {
+TEST_F(PlanCacheTest, ADifferentCapDevicePolicyBudgetPlacingStructureOrPlannerIsAnotherEntry) {
   const PlanCache cache(root);
-  const PlanIdentity identity{phase, "5a", "lazy", "hybrid", Backing::alias, 4096, 1 << 20, "0.1"};
+  const PlanIdentity identity{phase, "5a", "lazy", "hybrid", true, 4096, 1 << 20, "0.1"};
   std::set<std::string> paths{cache.path_of(identity)};
   std::vector<PlanIdentity> others(8, identity);
   others[0].phase = "9f32", others[1].device = "busy", others[2].policy = "pooch";
   others[7].structure = "5b";
-  others[3].backing = Backing::remap, others[4].cap = 4097, others[5].host_budget = 5,
-  others[6].planner = "0.2";
+  others[3].placed = false, others[4].cap = 4097, others[5].host_budget = 5, others[6].planner = "0.2";
   for (const PlanIdentity& other : others) paths.insert(cache.path_of(other));
   EXPECT_EQ(paths.size(), 9u);
 }

@@ -261,8 +261,8 @@ class Mutator {
     by[dice_.below(by.size())] = dice_.below(40);
   }
   void change_head() {
-    static constexpr const char* keys[] = {"phase",  "structure",    "cap",  "backing",
-                                           "schema", "predicted_ms", "peak", "host_bytes"};
+    static constexpr const char* keys[] = {"phase",        "structure", "cap",       "schema",
+                                           "predicted_ms", "peak",      "host_bytes"};
     spoil(plan_[keys[dice_.below(std::size(keys))]]);
   }
   // All actions of one position to another one.

@@ -26,7 +26,7 @@ TEST_F(PlanSourceTest, APlannerWorksFromTheProfileAndItsPlanIsKept) {
     EXPECT_FALSE(source->pending(phase));
   }
   EXPECT_NE(read(root / "arguments")
-                .find("plan /dev/fd/3 --phase 9f31 --policy hybrid --memory 4096 --backing alias -o "
+                .find("plan /dev/fd/3 --phase 9f31 --policy hybrid --memory 4096 -o "
                       "/dev/fd/4\n"),
             std::string::npos)
       << read(root / "arguments");

@@ -27,8 +27,8 @@ class PlanningTest : public PlanSourceTest {
     log::configure(LogLevel::info, root / "log");
     // It answers with what the test has written, for what it was asked for.
     planner(R"(echo "$@" >> asked
-while [ $# -gt 1 ]; do case $1 in --memory) cap=$2;; --backing) backing=$2;; -o) out=$2;; esac; shift; done
-[ -e good.json ] && sed -e "s/\"cap\": *[0-9]*/\"cap\":$cap/" -e "s/\"backing\": *\"[a-z]*\"/\"backing\":\"$backing\"/" good.json > "$out")");
+while [ $# -gt 1 ]; do case $1 in --memory) cap=$2;; -o) out=$2;; esac; shift; done
+[ -e good.json ] && sed -e "s/\"cap\": *[0-9]*/\"cap\":$cap/" good.json > "$out")");
     fs::remove(root / "good.json");
     const Config usual = test::session_config("40MiB", "256MiB", Policy::hybrid);
     config.memory_cap = usual.memory_cap;
@@ -49,6 +49,7 @@ while [ $# -gt 1 ]; do case $1 in --memory) cap=$2;; --backing) backing=$2;; -o)
     ASSERT_TRUE(source) << source.error().message;
     planning.emplace(std::move(*source), config, rig->memory.pool, *rig->executor, rig->profiler,
                      rig->tracker);
+    if (landing) rig->memory.residency->land_with(&*rig->memory.landing);
   }
   void iterate(int iterations = 1) {
     for (; iterations > 0; --iterations) {
@@ -118,10 +119,11 @@ while [ $# -gt 1 ]; do case $1 in --memory) cap=$2;; --backing) backing=$2;; -o)
   std::optional<test::Rig> rig;
   std::optional<test::ChainProgram> program;
   std::optional<Planning> planning;
+  bool landing = false;  // then no plan can have a layout
 };
 
 TEST_F(PlanningTest, APhaseIsPlannedAsSoonAsItIsKnownAndFollowsItsPlan) {
-  config.backing = BackingUse::remap;
+  landing = true;
   begin();
   EXPECT_FALSE(planning->wants_to_act());
   iterate(8);
@@ -134,7 +136,7 @@ TEST_F(PlanningTest, APhaseIsPlannedAsSoonAsItIsKnownAndFollowsItsPlan) {
 }
 
 TEST_F(PlanningTest, TimesThatChangedLeadToANewPlan) {
-  config.backing = BackingUse::remap;
+  landing = true;
   begin();
   iterate(1);
   program->op_us = 300;
@@ -156,7 +158,7 @@ TEST_F(PlanningTest, APhaseWithoutAPlanIsNotAskedForAgain) {
 }
 
 // Its layout is for nothing that there is.
-TEST_F(PlanningTest, APlanWhoseLayoutCannotBeHadIsReplacedUntilThePhaseRemaps) {
+TEST_F(PlanningTest, APlanWhoseLayoutCannotBeHadIsReplacedUntilThePhaseDoesWithout) {
   plan = [](const PhaseProfile& of) {
     Plan made = swapping(of, 4);
     made.layout = PlanLayout{{of.id}, {}, {}, 0};
@@ -164,9 +166,9 @@ TEST_F(PlanningTest, APlanWhoseLayoutCannotBeHadIsReplacedUntilThePhaseRemaps) {
   };
   begin();
   iterate(8);
-  std::vector<std::string> backings(2 + most_layouts, "alias");
-  backings.back() = "remap";
-  EXPECT_EQ(asked_for("--backing"), backings) << warnings();
+  std::vector<std::string> unplaced(2 + most_layouts);
+  unplaced.back() = "-o";  // which follows it
+  EXPECT_EQ(asked_for("--unplaced"), unplaced) << warnings();
   EXPECT_EQ(logged("no alias mode: "), 1u + most_layouts) << warnings();
   EXPECT_EQ(logged("plan by hybrid"), 2u + most_layouts) << warnings();
   EXPECT_EQ(rig->executor->counts().aliased_iterations, 0u);
@@ -179,7 +181,7 @@ class ShortPlan : public PlanningTest {
  protected:
   void run_with(double predicted_ms) {
     config.memory_cap = SizeSetting{"16MiB"};
-    config.backing = BackingUse::remap;
+    landing = true;
     plan = [this, predicted_ms](const PhaseProfile& of) {
       Plan made = swapping(of, requests() == 0 ? 0 : 9);
       made.predicted_ms = requests() == 0 ? 1 : predicted_ms;
@@ -219,7 +221,7 @@ TEST_F(PlanningTest, SubstitutesStillTriedAreWaitedForABoundedNumberOfIterations
         {PlanAction::Kind::replay, static_cast<std::uint32_t>(position), 0, Formula::one_fma}};
     return made;
   };
-  config.backing = BackingUse::remap;
+  landing = true;
   begin();
   rig->describe = [](tracker::Op& op) {
     if (op.description.function == "make") op.description.substitute = {true, {0, 1, 0, 0, 1, 1}};

@@ -295,7 +295,8 @@ class Stages {
       known_.profile = tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end);
       known_.profile.id = phase_id(tracker_.iterations().phase(phase_));
     }
-    const auto adopted = executor_.adopt(phase_, test::drop_twins(known_.profile), known_, 0, held);
+    const Plan plan = test::drop_twins(known_.profile);
+    const auto adopted = executor_.adopt(phase_, {plan, known_, 0, /*placed=*/false}, held);
     EXPECT_TRUE(adopted) << adopted.error().message;
   }
   ExecutorCounts counts() const { return executor_.counts(); }

@@ -60,21 +60,40 @@ TEST(PlacedPlan, IsForLessMemoryWhereItsLayoutHasLess) {
   EXPECT_EQ(plan->cap, 2 * GiB) << "what it was asked for";
 }
 
-TEST(PlacedPlan, RemapsWhereNoLayoutHasRoom) {
+// Moves are then priced with what mapping costs.
+TEST(PlacedPlan, IsAnUnplacedPlanWhereNoLayoutHasRoom) {
   const Profile profile = resnet();
-  const auto plan = make_placed_plan(profile, asked(profile, 2 * GiB, 64 * MiB));
+  PlacedRequest request = asked(profile, 2 * GiB, 64 * MiB);
+  const auto plan = make_placed_plan(profile, request);
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_FALSE(plan->layout);
-  EXPECT_EQ(plan->backing, Backing::remap);
+  request.plan.placed = false;
+  const auto unplaced = policy::make_plan(profile, request.phase, request.policy, request.plan);
+  ASSERT_TRUE(unplaced) << unplaced.error().message;
+  EXPECT_EQ(to_json(*plan), to_json(*unplaced));
+}
+
+TEST(PlacedPlan, HasNoLayoutWhereNoneIsAskedFor) {
+  const Profile profile = resnet();
+  PlacedRequest request = asked(profile, 2 * GiB);
+  const auto placed = make_placed_plan(profile, request);
+  request.plan.placed = false;
+  const auto unplaced = make_placed_plan(profile, request);
+  ASSERT_TRUE(placed && unplaced);
+  EXPECT_TRUE(placed->layout);
+  EXPECT_FALSE(unplaced->layout);
 }
 
 TEST(PlacedPlan, HasNoLayoutWhereNobodyKnowsWhereBuffersLie) {
   Profile profile = resnet();
   for (ProfileBuffer& buffer : profile.phases[0].buffers) buffer.ranges.clear();
-  const auto plan = make_placed_plan(profile, asked(profile, 2 * GiB));
+  const PlacedRequest request = asked(profile, 2 * GiB);
+  const auto plan = make_placed_plan(profile, request);
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_FALSE(plan->layout);
-  EXPECT_EQ(plan->backing, Backing::alias);
+  const auto bare = policy::make_plan(profile, request.phase, request.policy, request.plan);
+  ASSERT_TRUE(bare) << bare.error().message;
+  EXPECT_EQ(to_json(*plan), to_json(*bare)) << "priced for the layout to come";
 }
 
 TEST(PlacedPlan, LaysOutAPlanAsItIs) {
