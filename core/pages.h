@@ -1,6 +1,7 @@
 // The units in which device memory is handed out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,6 +28,28 @@ inline std::vector<std::uint64_t> compose(std::uint64_t bytes, std::uint64_t mos
   std::vector<std::uint64_t> pieces;
   for (const std::uint64_t size : handle_classes)
     for (; size <= most && bytes >= size; bytes -= size) pieces.push_back(size);
+  return pieces;
+}
+
+// Large buffers move, and lie in memory, in pieces of at most a 32nd of the cap.
+constexpr std::uint64_t largest_piece(std::uint64_t cap) {
+  return std::max(page, cap / 32 / page * page);
+}
+// All pieces of a buffer but the last have this size: the buffer's share by a power of two. Buffers that are
+// such shares of each other, as a network's maps are, have pieces of one size, which fit into each other's
+// memory.
+constexpr std::uint64_t piece_of(std::uint64_t bytes, std::uint64_t most) {
+  for (std::uint64_t parts = 1;; parts *= 2)
+    if (const std::uint64_t each = round_up((bytes + parts - 1) / parts, page); each <= std::max(most, page))
+      return each;
+}
+// Of `bytes`, whole pages. The last is smaller. If next to nothing would be missing, it has their size and
+// ends behind the buffer.
+inline std::vector<std::uint64_t> pieces_of(std::uint64_t bytes, std::uint64_t most) {
+  const std::uint64_t each = piece_of(bytes, most);
+  std::vector<std::uint64_t> pieces(bytes / each, each);
+  if (const std::uint64_t rest = bytes % each; rest > 0)
+    pieces.push_back(each - rest <= each / 32 ? each : rest);
   return pieces;
 }
 

@@ -199,8 +199,8 @@ struct CallSite {
 
 // A range of addresses in the process that the profile is of, where buffers may lie: for layouts.
 struct ProfileRange {
-  std::vector<std::uint64_t> chunks;  // bytes of each, whole pages: what moves as one
-  bool in_use = false;                // an allocation has it now
+  std::uint64_t bytes = 0;  // whole pages
+  bool in_use = false;      // an allocation has it now
 
   friend bool operator==(const ProfileRange&, const ProfileRange&) = default;
 };

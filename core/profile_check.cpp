@@ -393,10 +393,9 @@ Status check(const Profile& profile) {
     }
   }
   for (std::size_t r = 0; r < profile.ranges.size(); ++r)
-    for (std::size_t c = 0; c < profile.ranges[r].chunks.size(); ++c)
-      if (const std::uint64_t bytes = profile.ranges[r].chunks[c]; bytes % page != 0)
-        return Error{ErrorCode::invalid_argument,
-                     fmt::format("/ranges/{}/chunks/{} is {}: a multiple of {}", r, c, bytes, page)};
+    if (const std::uint64_t bytes = profile.ranges[r].bytes; bytes % page != 0)
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("/ranges/{}/bytes is {}: a multiple of {}", r, bytes, page)};
   std::unordered_map<std::string_view, std::size_t> ids;
   for (std::size_t i = 0; i < profile.phases.size(); ++i) {
     const PhaseProfile& phase = profile.phases[i];

@@ -378,8 +378,7 @@ constexpr JsonField<Line<Trials>> trials_fields[] = {
 
 constexpr JsonField<Line<ProfileRange>> range_fields[] = {
     {"id", true, id},
-    {"chunks", true,
-     [](In& in, Line<ProfileRange>& r) { in.array([&] { some_bytes(in, r.value.chunks.emplace_back()); }); }},
+    {"bytes", true, [](In& in, Line<ProfileRange>& r) { some_bytes(in, r.value.bytes); }},
     {"in_use", false, [](In& in, Line<ProfileRange>& r) { r.value.in_use = in.boolean(); }},
 };
 

@@ -183,7 +183,7 @@ void put_line(Text& out, const ProfileBuffer& buffer, std::size_t id) {
 void put_line(Text& out, const ProfileRange& range, std::size_t id) {
   Line line(out);
   line.number("id", id);
-  line.list_if_any("chunks", range.chunks);
+  line.number("bytes", range.bytes);
   line.flag_if_set("in_use", range.in_use);
 }
 

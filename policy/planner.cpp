@@ -6,13 +6,11 @@
 #include <array>
 #include <utility>
 
+#include "core/pages.h"
 #include "policy/decide.h"
 
 namespace pooch::policy {
 namespace {
-
-// What leaves and comes back by itself is no more than this share of the cap: it takes its memory at once.
-constexpr std::uint64_t pieces_of_cap = 32;
 
 template <class Each>
 const Each* find_policy(const std::vector<Each>& among, std::string_view name) {
@@ -194,8 +192,7 @@ Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::s
   if (!problem) return problem.error();
   Rules rules;
   rules.cap = request.memory;
-  rules.piece_bytes =
-      std::max<std::uint64_t>(rules.cap / pieces_of_cap / rules.chunk_bytes, 1) * rules.chunk_bytes;
+  rules.piece_bytes = largest_piece(request.cap > 0 ? request.cap : request.memory);
   rules.placed = request.placed;
   price_moves(profile, rules);
   Result<Plan> plan = numerics != nullptr

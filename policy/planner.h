@@ -32,6 +32,7 @@ struct PlanRequest {
   bool placed = true;
   bool bound = true;            // computes Plan::bound_ms, for the program's own algorithms
   bool allow_numerics = false;  // numerics_policies() are allowed
+  std::uint64_t cap = 0;        // that pieces of maps are shares of (core/pages.h); 0: memory
 };
 
 // Whether the program tried algorithms for the phase's convolutions. If not, numerics_policies() keep the

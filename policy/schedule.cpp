@@ -166,8 +166,8 @@ void Simulator::account(const Choice& choice) {
       hold(returned_at_[m] == nowhere ? schedule_.step_of[map.returns] : returned_at_[m], ends, away);
     } else {
       hold(needed_at_[m], ends, away);
-      for (auto left = static_cast<std::uint64_t>(away); left > 0; left -= piece(left))
-        schedule_.fetches.push_back({m, piece(left), needed_at_[m], needed_at_[m]});
+      for (auto left = static_cast<std::uint64_t>(away); left > 0; left -= piece(m, left))
+        schedule_.fetches.push_back({m, piece(m, left), needed_at_[m], needed_at_[m]});
     }
   }
   for (const Extent& t : temporaries_) hold(t.from, t.to, t.bytes);

@@ -50,7 +50,8 @@ std::size_t Search::neighbour(std::size_t map) {
 
 bool Search::change(Choice& choice, std::size_t map, Class to, double progress) {
   if (to == Class::recompute && !problem_.maps[map].droppable) return false;
-  const std::uint64_t unit = std::as_const(simulator_).rules().chunk_bytes;
+  const std::uint64_t unit =
+      piece_of(problem_.maps[map].bytes, std::as_const(simulator_).rules().piece_bytes);
   std::uint64_t part = 0;
   // Parts of maps are for the end, when whole ones are about right.
   if (to == Class::swap && progress > 0.5 && problem_.maps[map].bytes > unit && below(3) == 0) {

@@ -107,7 +107,7 @@ void Simulator::evict(Clock& clock, const Choice& choice, std::int32_t segment) 
     if (choice.of[map] != Class::swap) continue;
     const double leaves = rules_.eviction_beside ? clock.op_start : clock.compute;
     for (std::uint64_t left = choice.swapped(problem_, map), bytes; left > 0; left -= bytes) {
-      bytes = piece(left);
+      bytes = piece(map, left);
       const double start = std::max(clock.out, leaves), us = copy_us(problem_.out, bytes, start, clock.in);
       clock.out = start + us;
       clock.out_busy += us;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "core/pages.h"
 #include "policy/problem.h"
 
 namespace pooch::policy {
@@ -56,7 +57,7 @@ struct Rules {
   double chunk_us = 0, handle_us = 0;
   double launch_us = 0;                                  // from the host's decision to the device's start
   std::uint64_t chunk_bytes = std::uint64_t{128} << 20;  // largest
-  std::uint64_t piece_bytes = std::uint64_t{512} << 20;  // of a map: the most that is copied at once
+  std::uint64_t piece_bytes = std::uint64_t{512} << 20;  // most that is copied at once: piece_of
   std::uint64_t handle_bytes = std::uint64_t{2} << 20;   // under a plan
 };
 
@@ -198,7 +199,9 @@ class Simulator {
   void wait_for_memory(Clock& clock, std::int32_t step);
   void wait_for_fetches(Clock& clock, std::int32_t step);
   void evict(Clock& clock, const Choice& choice, std::int32_t segment);
-  std::uint64_t piece(std::uint64_t left) const { return std::min(left, rules_.piece_bytes); }
+  std::uint64_t piece(std::size_t map, std::uint64_t left) const {
+    return std::min(left, piece_of(problem_.maps[map].bytes, rules_.piece_bytes));
+  }
   void host_copies(Clock& clock, std::int32_t segment);
   void copies_for_the_next(Clock& clock) const;
   double copy_us(const LinkFit& link, std::uint64_t bytes, double start, double other_busy_until) const;

@@ -74,7 +74,7 @@ class LayoutMaker {
   }
   void lay_out(const std::vector<PlacedPhase>& phases, Found& found) const {
     std::vector<ProfileRange> ranges = profile_.ranges;
-    runtime::add_slots(phases, profile_.cap_bytes, ranges);
+    runtime::add_slots(phases, ranges);
     const auto places = runtime::places_of(phases, ranges, profile_.cap_bytes);
     const std::uint64_t beside = runtime::bytes_beside(places, phases, ranges);
     const std::uint64_t room = room_ - std::min(room_, beside);
@@ -105,6 +105,7 @@ class PlacedSearch {
 
   Result<Plan> run() {
     policy::PlanRequest asked = request_.plan;
+    asked.cap = profile_.cap_bytes;
     std::optional<Plan> best;  // of those that fit
     double best_us = 0;
     double whole_ms = 0;  // predicted with all memory

@@ -24,8 +24,7 @@ std::size_t AliasMode::index_of(const Script* script) const {
 
 void AliasMode::index_places() {
   index_.clear();
-  for (std::size_t i = 0; i < places_.size(); ++i)
-    for (std::size_t c = 0; c < places_[i].count; ++c) index_[chunks_of(places_[i]) + c] = i;
+  for (std::size_t i = 0; i < places_.size(); ++i) index_[&chunk_of(places_[i])] = i;
 }
 
 // Those that have places.
@@ -37,20 +36,13 @@ std::vector<Range*> AliasMode::ranges() const {
   return all;
 }
 
-// Once nothing has memory. What an earlier layout has merged need not serve this one.
-Status AliasMode::merge_chunks() {
-  for (Range* range : ranges()) residency_.split(*range);
-  std::size_t gone = 0;  // chunks of the range at hand
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    Place& place = places_[i];
-    if (i == 0 || place.range != places_[i - 1].range) gone = 0;
-    place.first -= gone;
-    if (place.count > 1)
-      if (const auto merged = residency_.merge(*residents_.ranges[place.range], place.first, place.count);
-          !merged)
-        return merged;
-    gone += place.count - 1;
-    place.count = 1;
+// Into the pieces of the layout, once nothing has memory.
+Status AliasMode::cut_chunks() {
+  for (std::size_t i = 0; i < places_.size();) {
+    const std::uint32_t range = places_[i].range;
+    std::vector<std::uint64_t> sizes;
+    for (; i < places_.size() && places_[i].range == range; ++i) sizes.push_back(places_[i].bytes);
+    if (const auto cut = residency_.cut(*residents_.ranges[range], sizes); !cut) return cut;
   }
   index_places();
   return Done{};
@@ -81,7 +73,7 @@ Status AliasMode::build(const PlanLayout& layout, Residents residents, Held& hel
   pool_.use_units();
   wanted_frame_ = 0;
   Status done = save_and_unmap(held);
-  if (done) done = merge_chunks();
+  if (done) done = cut_chunks();
   if (done) done = take_frames(layout.layout);
   if (done) done = map_all(layout);
   if (done) return done;
@@ -159,9 +151,9 @@ Status AliasMode::map_all(const PlanLayout& layout) {
       const auto end = std::mismatch(first.begin(), first.end(), frames.begin(), frames.end()).first;
       mine.common = std::min(mine.common, static_cast<std::size_t>(end - first.begin()));
     }
-    if (const auto mapped = residency_.map_to(*chunks_of(place), first); !mapped) return mapped;
-    chunks_of(place)->wanders = mine.spots.size() > 1;
-    sorted.push_back(chunks_of(place));
+    if (const auto mapped = residency_.map_to(chunk_of(place), first); !mapped) return mapped;
+    chunk_of(place).wanders = mine.spots.size() > 1;
+    sorted.push_back(&chunk_of(place));
   }
   std::sort(sorted.begin(), sorted.end(),
             [](const Chunk* a, const Chunk* b) { return a->address < b->address; });
@@ -177,7 +169,7 @@ Status AliasMode::map_all(const PlanLayout& layout) {
 Status AliasMode::dismantle() {
   Status outcome = Done{};
   for (std::size_t i = 0; i < frames_of_.size(); ++i)
-    if (Chunk& chunk = *chunks_of(places_[i]); !chunk.frames.empty())
+    if (Chunk& chunk = chunk_of(places_[i]); !chunk.frames.empty())
       if (const auto gone = residency_.unmap_from_frames(chunk); !gone && outcome) outcome = gone;
   for (const Frame& frame : frames_)
     if (!frame.given_away) pool_.give_back(frame.pieces);
@@ -211,7 +203,7 @@ bool AliasMode::begin_tenancy(Chunk& chunk) {
 
 // Maps the chunk, which nobody uses any more, to other frames.
 Result<AliasMode::Admission> AliasMode::move(std::size_t place, std::uint32_t spot) {
-  Chunk& chunk = *chunks_of(places_[place]);
+  Chunk& chunk = chunk_of(places_[place]);
   PlaceFrames& mine = frames_of_[place];
   if (chunk.pins > 0) return Admission::unforeseen;
   if (chunk.tenant && chunk.live && !chunk.host_valid && !chunk.expendable) return Admission::unforeseen;

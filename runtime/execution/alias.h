@@ -77,10 +77,10 @@ class AliasMode {
   std::uint64_t moves() const { return moves_; }  // frames that were mapped anew for a chunk
 
  private:
-  Chunk* chunks_of(const Place& place) const { return &residents_.ranges[place.range]->chunks[place.first]; }
+  Chunk& chunk_of(const Place& place) const { return residents_.ranges[place.range]->chunks[place.piece]; }
   void index_places();
   std::vector<Range*> ranges() const;
-  Status merge_chunks();
+  Status cut_chunks();
   Status save_and_unmap(Held& held);
   Status take_frames(const Layout& layout);
   Status map_all(const PlanLayout& layout);

@@ -20,7 +20,6 @@ class KnownPlaces {
 
   // By address; valid until a range goes or is made.
   const std::vector<Range*>& ranges() const { return ranges_; }
-  // With the chunks that they begin with: a layout may have merged some.
   std::vector<ProfileRange> described() const;
   // By buffer of the phase: one range, or two in turn; none: it does not keep to a place.
   std::vector<std::vector<std::uint32_t>> of(const KnownPhase& phase) const;
@@ -29,7 +28,6 @@ class KnownPlaces {
   static constexpr std::uint32_t none = ~std::uint32_t{0};
   std::uint32_t at(Address base, std::uint64_t bytes) const;
 
-  const Residency& residency_;
   std::vector<Range*> ranges_;
   std::map<Address, std::uint32_t> index_;  // by base
 };

@@ -111,7 +111,7 @@ AliasMode::Residents PlanLayouts::residents_of(const std::vector<AdoptedPlan*>& 
   AliasMode::Residents all{{}, places.ranges(), places.described()};
   for (const AdoptedPlan* plan : plans)
     all.phases.push_back({plan->script.get(), &plan->known.profile, places.of(plan->known)});
-  add_slots(all.phases, parts_.pool.cap(), all.described);
+  add_slots(all.phases, all.described);
   return all;
 }
 
@@ -169,7 +169,7 @@ Status PlanLayouts::open_slots(AliasMode::Residents& residents, const std::vecto
       if (!range) return range.error();
       plan->slots.back() = *range;
       residents.ranges.push_back(*range);
-      residents.described.push_back({parts_.residency.composition(**range)});
+      residents.described.push_back({(*range)->bytes});
     }
   }
   return Done{};

@@ -1,14 +1,24 @@
 #include "runtime/memory/address_space.h"
 
+#include <numeric>
+
+#include "core/pages.h"
+
 namespace pooch::runtime {
 
 std::optional<Address> AddressSpace::allocate(std::uint64_t bytes, StreamHandle stream) {
   Free& own = free_[{stream, bytes}];
   if (!own.ranges.empty()) return own.ranges.extract(own.ranges.begin()).value();
-  const auto made = make(bytes + gap_);
+  const auto made = make(with_gap(bytes));
   if (!made) return std::exchange(own.latest, std::nullopt);
   streams_.insert_or_assign(*made, stream);
   return made;
+}
+
+std::uint64_t AddressSpace::with_gap(std::uint64_t bytes) const {
+  if (largest_piece_ == 0) return bytes + gap_;
+  const std::vector<std::uint64_t> pieces = pieces_of(bytes, largest_piece_);
+  return std::accumulate(pieces.begin(), pieces.end(), gap_);
 }
 
 std::optional<Address> AddressSpace::make(std::uint64_t bytes) {
@@ -59,7 +69,7 @@ void AddressSpace::coalesce(const std::vector<std::pair<Address, std::uint64_t>>
     own.ranges.erase(address);
     if (own.latest == address) own.latest.reset();
     streams_.erase(owner);
-    joined_.emplace(address, bytes + gap_);
+    joined_.emplace(address, with_gap(bytes));
   }
   for (auto it = joined_.begin(); it != joined_.end();) {
     const auto next = std::next(it);

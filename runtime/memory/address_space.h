@@ -23,9 +23,10 @@ namespace pooch::runtime {
 
 class AddressSpace {
  public:
-  // `gap`: bytes behind each range that belong to none.
-  AddressSpace(Address base, std::uint64_t bytes, std::uint64_t gap = 0)
-      : base_(base), bytes_(bytes), gap_(gap) {}
+  // `gap`: bytes behind each range that belong to none. `largest_piece`: what a range's pieces of at most so
+  // many bytes take behind its end is left to it as well (core/pages.h).
+  AddressSpace(Address base, std::uint64_t bytes, std::uint64_t gap = 0, std::uint64_t largest_piece = 0)
+      : base_(base), bytes_(bytes), gap_(gap), largest_piece_(largest_piece) {}
 
   bool contains(Address a) const { return a >= base_ && a - base_ < bytes_; }
   // A range of exactly `bytes` (a multiple of 2 MiB), or nothing where the arena has none left. `stream`: of
@@ -46,11 +47,12 @@ class AddressSpace {
     std::set<Address> ranges;
     std::optional<Address> latest;  // that another stream freed
   };
+  std::uint64_t with_gap(std::uint64_t bytes) const;
   std::optional<Address> make(std::uint64_t bytes);
   std::optional<Address> cut(std::uint64_t bytes);
 
   Address base_;
-  std::uint64_t bytes_, gap_;
+  std::uint64_t bytes_, gap_, largest_piece_;
   std::uint64_t used_ = 0;  // bytes from `base_` that were ever handed out
   std::map<std::pair<StreamHandle, std::uint64_t>, Free> free_;  // by stream and size
   std::map<Address, StreamHandle> streams_;                      // of every range, free or not

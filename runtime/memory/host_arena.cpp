@@ -100,11 +100,18 @@ void HostArena::break_up_handles(std::uint64_t bytes) {
   for (auto& [size, memories] : free_handles_) {
     for (; bytes > 0 && !memories.empty(); memories.pop_back()) {
       std::byte* const memory = memories.back();
-      handles_.at(memory).whole = false;
-      pieces_.push_back({memory, size});
+      break_up({{memory, size}});
       insert({memory, size});
       bytes -= std::min(bytes, size);
     }
+  }
+}
+
+void HostArena::break_up(const HostSlot& slot) {
+  for (const HostExtent& extent : slot) {
+    const auto handle = handles_.find(extent.memory);
+    if (handle == handles_.end() || !std::exchange(handle->second.whole, false)) continue;
+    pieces_.push_back({extent.memory, handle->second.bytes});
   }
 }
 

@@ -42,6 +42,8 @@ class HostArena {
   Result<HostSlot> allocate_handle(std::uint64_t bytes);
   // The handle that a slot is, if it is one.
   std::optional<PhysicalHandle> handle_of(const HostSlot& slot) const;
+  // Handles that it consists of are ordinary memory from now on: it may be given back in parts.
+  void break_up(const HostSlot& slot);
   // The slot is free once the copies up to `last_use` are finished.
   void free(HostSlot slot, Mark last_use);
   // The point to wait for before memory that was freed can be handed out again; nothing where none is

@@ -123,16 +123,11 @@ class Residency {
   Status fetch(Chunk& chunk);
 
   // --- alias mode
-  // `count` neighbours from the range's chunk `first` on become one chunk. None has memory or is in use, and
-  // all work with them has finished. Pointers to the range's chunks are invalid afterwards. Error
-  // out_of_memory: some have content on the host, and there is no room for what is to lie beside it;
-  // internal: some were dropped, and are not recomputed.
-  Status merge(Range& range, std::size_t first, std::size_t count);
-  // The opposite: the range has the chunks again that it began with, each with its part of the content. Of a
-  // range as merge() wants it.
-  void split(Range& range);
-  // The sizes of the chunks that a range begins with.
-  std::vector<std::uint64_t> composition(const Range& range) const { return pool_.compose(range.bytes); }
+  // The range has chunks of these sizes from now on, each with its part of the content; the last may end
+  // behind the range. No chunk has memory or is in use, and all work with them has finished. Pointers to them
+  // are invalid afterwards. Error out_of_memory: some have content on the host, and there is no room for what
+  // is to lie beside it; internal: what is to lie beside it was dropped, and is not recomputed.
+  Status cut(Range& range, const std::vector<std::uint64_t>& sizes);
   // Maps the chunk, which has no handle, to the frames; access is to be granted afterwards.
   Status map_to(Chunk& chunk, std::vector<Frame*> frames);
   // Maps it to other frames, of which the first `kept` are those that it has. Its work has finished. On
@@ -160,6 +155,8 @@ class Residency {
   Status copy_out(Chunk& chunk, HostSlot slot);
   Status back(Chunk& chunk);
   void unback(Chunk& chunk);
+  Status fill_gaps(const Range& range, const std::vector<std::uint64_t>& sizes,
+                   std::vector<HostSlot>& content);
   static void without_memory(Chunk& chunk);
   Trace::Number begin_slice(TraceTrack track, const Chunk& chunk, StreamIndex stream);
 

@@ -7,42 +7,16 @@
 
 namespace pooch::runtime {
 
-Status Residency::merge(Range& range, std::size_t first, std::size_t count) {
-  const auto from = range.chunks.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto to = from + static_cast<std::ptrdiff_t>(count);
-  const bool any_content = std::any_of(from, to, [](const Chunk& c) { return c.host_valid; });
-  if (any_content && std::any_of(from, to, [](const Chunk& c) { return c.live && !c.host_valid; }))
-    return Error{ErrorCode::internal, "some of a map was dropped, and some is on the host"};
-  for (auto part = from; any_content && part != to; ++part) {
-    if (part->host_valid || part->occupied == 0) continue;
-    auto room = arena_.allocate(part->occupied);
-    if (!room) {
-      for (; part != from; --part)
-        if (Chunk& earlier = *std::prev(part); !earlier.host_valid) drop_host_copy(earlier);
-      return room.error();
-    }
-    part->slot = std::move(*room);
-  }
-  Chunk whole = std::move(*from);
-  for (auto part = from + 1; part != to; ++part) {
-    whole.bytes += part->bytes;
-    whole.occupied += part->occupied;
-    whole.live |= part->live;
-    whole.slot.insert(whole.slot.end(), part->slot.begin(), part->slot.end());
-    whole.last_use = std::max(whole.last_use, part->last_use);
-    whole.stays |= part->stays;
-  }
-  whole.host_valid = any_content;
-  whole.state = state_without_memory(whole);
-  *from = std::move(whole);
-  range.chunks.erase(from + 1, to);
-  for (Chunk& chunk : range.chunks)
-    if (!chunk.pieces.empty()) mappings_.moved(chunk);
-  return Done{};
+namespace {
+
+// Bytes of the chunk's content between two offsets of its range.
+std::uint64_t content_within(const Chunk& chunk, std::uint64_t from, std::uint64_t to) {
+  const std::uint64_t begin = std::max(from, chunk.offset), end = std::min(to, chunk.offset + chunk.occupied);
+  return end > begin ? end - begin : 0;
 }
 
 // The first bytes of what is in the slot.
-static HostSlot take(HostSlot& slot, std::uint64_t bytes) {
+HostSlot take(HostSlot& slot, std::uint64_t bytes) {
   HostSlot taken;
   for (auto extent = slot.begin(); bytes > 0 && extent != slot.end();) {
     const std::uint64_t some = std::min(bytes, extent->bytes);
@@ -54,27 +28,69 @@ static HostSlot take(HostSlot& slot, std::uint64_t bytes) {
   return taken;
 }
 
-void Residency::split(Range& range) {
-  const std::vector<std::uint64_t> sizes = composition(range);
-  if (range.chunks.size() == sizes.size()) return;
-  std::vector<Chunk> parts;
-  auto size = sizes.begin();
-  for (Chunk& whole : range.chunks) {
-    HostSlot left = std::move(whole.slot);
-    for (std::uint64_t begin = 0; begin < whole.bytes; begin += parts.back().bytes) {
-      Chunk& part = parts.emplace_back(whole);
-      part.address = whole.address + begin;
-      part.offset = whole.offset + begin;
-      part.bytes = *size++;
-      part.occupied = std::min(part.bytes, whole.occupied - std::min(whole.occupied, begin));
-      const bool last = begin + part.bytes >= whole.occupied;
-      part.slot = last ? std::exchange(left, {}) : take(left, part.occupied);
-      part.live = whole.live && part.occupied > 0;
-      part.host_valid = whole.host_valid && part.live;
-      part.state = state_without_memory(part);
+}  // namespace
+
+// A new chunk is on the host as a whole: where a part of it is, the rest gets room. `content`: the slots of
+// the range's chunks, with that room.
+Status Residency::fill_gaps(const Range& range, const std::vector<std::uint64_t>& sizes,
+                            std::vector<HostSlot>& content) {
+  for (const Chunk& chunk : range.chunks) content.push_back(chunk.slot);
+  std::uint64_t from = 0;
+  for (const std::uint64_t bytes : sizes) {
+    const std::uint64_t to = from + bytes;
+    const auto is_part = [&](const Chunk& chunk) { return content_within(chunk, from, to) > 0; };
+    const bool on_host = std::any_of(range.chunks.begin(), range.chunks.end(),
+                                     [&](const Chunk& chunk) { return chunk.host_valid && is_part(chunk); });
+    for (std::size_t c = 0; on_host && c < range.chunks.size(); ++c) {
+      const Chunk& chunk = range.chunks[c];
+      if (chunk.host_valid || !content[c].empty() || !is_part(chunk)) continue;
+      if (chunk.live) return Error{ErrorCode::internal, "some of a map was dropped, and some is on the host"};
+      auto room = arena_.allocate(chunk.occupied);
+      if (!room) return room.error();
+      content[c] = std::move(*room);
     }
+    from = to;
+  }
+  return Done{};
+}
+
+Status Residency::cut(Range& range, const std::vector<std::uint64_t>& sizes) {
+  const auto has_size = [](const Chunk& chunk, std::uint64_t bytes) { return chunk.bytes == bytes; };
+  if (std::equal(range.chunks.begin(), range.chunks.end(), sizes.begin(), sizes.end(), has_size))
+    return Done{};
+  std::vector<HostSlot> content;
+  if (const auto filled = fill_gaps(range, sizes, content); !filled) {
+    for (std::size_t c = 0; c < content.size(); ++c)
+      if (range.chunks[c].slot.empty() && !content[c].empty()) arena_.free(std::move(content[c]), {});
+    return filled;
+  }
+  for (const HostSlot& slot : content) arena_.break_up(slot);
+  std::vector<Chunk> parts;
+  std::uint64_t from = 0;
+  for (const std::uint64_t bytes : sizes) {
+    Chunk& part = parts.emplace_back();
+    part.address = range.base + from;
+    part.bytes = bytes;
+    part.offset = from;
+    part.owner = range.chunks.front().owner;
+    part.name = range.chunks.front().name;
+    for (std::size_t c = 0; c < range.chunks.size(); ++c) {
+      const Chunk& chunk = range.chunks[c];
+      const std::uint64_t some = content_within(chunk, from, from + bytes);
+      if (some == 0) continue;
+      part.occupied += some;
+      part.live |= chunk.live;
+      part.host_valid |= chunk.host_valid;
+      part.last_use = std::max(part.last_use, chunk.last_use);
+      const HostSlot taken = take(content[c], round_up(some, page));
+      part.slot.insert(part.slot.end(), taken.begin(), taken.end());
+    }
+    if (!part.host_valid && !part.slot.empty()) arena_.free(std::exchange(part.slot, {}), {});
+    part.state = state_without_memory(part);
+    from += bytes;
   }
   range.chunks = std::move(parts);
+  return Done{};
 }
 
 static Pieces pieces_of(std::span<Frame* const> frames) {

@@ -18,10 +18,13 @@ std::size_t large_slots(const Script& script) {
 
 class Collector {
  public:
-  Collector(const std::vector<PlacedPhase>& phases, const std::vector<ProfileRange>& ranges)
-      : phases_(phases), ranges_(ranges) {}
+  Collector(const std::vector<PlacedPhase>& phases, const std::vector<ProfileRange>& ranges,
+            std::uint64_t most)
+      : phases_(phases) {
+    for (const ProfileRange& range : ranges) pieces_.push_back(pieces_of(range.bytes, most));
+  }
 
-  std::vector<Place> run(std::uint64_t most_bytes) {
+  std::vector<Place> run() {
     std::set<std::uint32_t> lasting;
     std::uint32_t slot_range = slots_begin();
     for (std::size_t p = 0; p < phases_.size(); ++p) {
@@ -35,36 +38,40 @@ class Collector {
       for (const ReplaySlot& slot : phase.script->slots()) {
         if (slot.small) continue;
         const auto [from, to] = slot.steps;
-        for (std::size_t c = 0; c < ranges_[slot_range].chunks.size(); ++c)
+        for (std::size_t c = 0; c < pieces_[slot_range].size(); ++c)
           hold({slot_range, c}, p, span_of(p, from, to, false));
         ++slot_range;
       }
     }
     // What outlives one phase's iterations lives through the others' too.
     for (const std::uint32_t range : lasting)
-      for (std::size_t c = 0; c < ranges_[range].chunks.size(); ++c)
+      for (std::size_t c = 0; c < pieces_[range].size(); ++c)
         for (std::size_t p = 0; p < phases_.size(); ++p)
           if (const auto place = places_.find({range, c});
               place == places_.end() || place->second.in[p].empty())
             hold({range, c}, p, span_of(p, 0, phases_[p].script->steps() - 1, true));
-    for (auto& [key, place] : places_) join_stays(place);
-    return join_neighbours(most_bytes);
+    std::vector<Place> all;
+    for (auto& [key, place] : places_) {
+      join_stays(place);
+      all.push_back(std::move(place));
+    }
+    return all;
   }
 
  private:
-  using Key = std::pair<std::uint32_t, std::size_t>;  // range, chunk
+  using Key = std::pair<std::uint32_t, std::size_t>;  // range, piece
 
   std::uint32_t slots_begin() const {
     std::size_t slots = 0;
     for (const PlacedPhase& phase : phases_) slots += large_slots(*phase.script);
-    return static_cast<std::uint32_t>(ranges_.size() - slots);
+    return static_cast<std::uint32_t>(pieces_.size() - slots);
   }
   void hold(Key key, std::size_t phase, LayoutSpan span) {
     Place& place = places_[key];
     if (place.in.empty()) {
       place.range = key.first;
-      place.first = key.second;
-      place.bytes = ranges_[key.first].chunks[key.second];
+      place.piece = key.second;
+      place.bytes = pieces_[key.first][key.second];
       place.in.resize(phases_.size());
     }
     place.in[phase].push_back({span});
@@ -85,9 +92,11 @@ class Collector {
     };
     const std::int32_t from = life.from == 0 ? 0 : script.step_of_op(life.from),
                        to = script.step_of_op(life.to);
-    std::uint64_t end = 0;  // of the chunk
-    for (std::size_t c = 0; c < ranges_[range].chunks.size(); ++c) {
-      const std::uint64_t begin = std::exchange(end, end + ranges_[range].chunks[c]);
+    const std::uint64_t whole = round_up(mine.profile->buffers[buffer].bytes, page);
+    std::uint64_t end = 0;  // of the piece
+    for (std::size_t c = 0; c < pieces_[range].size(); ++c) {
+      const std::uint64_t begin = end;
+      end = std::min(whole, end + pieces_[range][c]);
       const bool leaves = life.away > 0 && end <= round_up(life.moved, page);
       if (leaves) {
         // Nothing may be there yet.
@@ -125,52 +134,8 @@ class Collector {
     }
   }
 
-  // The same stays, but for their times.
-  static bool go_together(const Place& one, const Place& other) {
-    const auto same = [](const Stay& a, const Stay& b) {
-      return a.span.from == b.span.from && a.span.to == b.span.to && a.span.crosses == b.span.crosses;
-    };
-    return std::equal(one.in.begin(), one.in.end(), other.in.begin(), other.in.end(),
-                      [&](const auto& mine, const auto& others) {
-                        return std::equal(mine.begin(), mine.end(), others.begin(), others.end(), same);
-                      });
-  }
-  static void join(Place& place, const Place& next) {
-    place.bytes += next.bytes;
-    ++place.count;
-    for (std::size_t phase = 0; phase < place.in.size(); ++phase)
-      for (std::size_t s = 0; s < place.in[phase].size(); ++s) {
-        LayoutSpan& mine = place.in[phase][s].span;
-        const LayoutSpan& its = next.in[phase][s].span;
-        mine.start_us = std::min(mine.start_us, its.start_us);
-        mine.free_us = std::max(mine.free_us, its.free_us);
-      }
-  }
-  std::vector<Place> join_neighbours(std::uint64_t most_bytes) {
-    std::vector<Place> all, joined;
-    for (auto& [key, place] : places_) all.push_back(std::move(place));
-    for (auto first = all.begin(); first != all.end();) {
-      std::uint64_t bytes = 0;
-      auto end = first;
-      for (; end != all.end() && end->range == first->range &&
-             end->first == first->first + static_cast<std::size_t>(end - first) && go_together(*first, *end);
-           ++end)
-        bytes += end->bytes;
-      const std::uint64_t parts = (bytes + most_bytes - 1) / most_bytes;
-      std::uint64_t before = 0;
-      for (std::uint64_t part = 1; part <= parts; ++part) {
-        Place& place = joined.emplace_back(std::move(*first));
-        for (++first; first != end && (before + place.bytes) * parts < bytes * part; ++first)
-          join(place, *first);
-        before += place.bytes;
-        if (first == end) break;
-      }
-    }
-    return joined;
-  }
-
   const std::vector<PlacedPhase>& phases_;
-  const std::vector<ProfileRange>& ranges_;
+  std::vector<std::vector<std::uint64_t>> pieces_;  // by range, bytes of each
   std::map<Key, Place> places_;
 };
 
@@ -212,15 +177,15 @@ const Stay* Place::at(std::size_t phase, std::int32_t step) const {
   return stay != in[phase].end() && stay->span.from <= step ? &*stay : nullptr;
 }
 
-void add_slots(const std::vector<PlacedPhase>& phases, std::uint64_t cap, std::vector<ProfileRange>& ranges) {
+void add_slots(const std::vector<PlacedPhase>& phases, std::vector<ProfileRange>& ranges) {
   for (const PlacedPhase& phase : phases)
     for (const ReplaySlot& slot : phase.script->slots())
-      if (!slot.small) ranges.push_back({compose(round_up(slot.bytes, page), largest_handle(cap))});
+      if (!slot.small) ranges.push_back({round_up(slot.bytes, page)});
 }
 
 std::vector<Place> places_of(const std::vector<PlacedPhase>& phases, const std::vector<ProfileRange>& ranges,
                              std::uint64_t cap) {
-  return Collector(phases, ranges).run(std::max(largest_handle(cap), cap / 32 / page * page));
+  return Collector(phases, ranges, largest_piece(cap)).run();
 }
 
 std::vector<LayoutItem> items_of(const std::vector<Place>& places, const std::vector<PlacedPhase>& phases) {
@@ -255,8 +220,7 @@ std::uint64_t bytes_beside(const std::vector<Place>& places, const std::vector<P
   std::vector<std::uint64_t> placed(ranges.size()), alive;
   for (const Place& place : places) placed[place.range] += place.bytes;
   for (std::size_t r = 0; r < ranges.size(); ++r) {
-    const std::uint64_t bytes =
-        std::accumulate(ranges[r].chunks.begin(), ranges[r].chunks.end(), std::uint64_t{0});
+    const std::uint64_t bytes = ranges[r].bytes;
     if (ranges[r].in_use && bytes > placed[r]) alive.push_back(bytes - placed[r]);
   }
   std::uint64_t most = 0, small = 0;

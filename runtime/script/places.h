@@ -24,11 +24,10 @@ struct Stay {
   std::uint32_t spot = 0;  // which of the place's mappings it has
 };
 
-// A chunk with its stays. Neighbours that come and go together are one, which they become when the layout is
-// taken.
+// A piece of a range with its stays: a chunk, once the layout is taken.
 struct Place {
   std::uint32_t range = 0;
-  std::size_t first = 0, count = 1;  // of the range's chunks
+  std::size_t piece = 0;  // of the range's
   std::uint64_t bytes = 0;
   std::vector<std::vector<Stay>> in;  // by phase, ascending
   // nullptr: it is not on the device then.
@@ -36,11 +35,10 @@ struct Place {
 };
 
 // The temporary memory of replays has places too: a range for each large slot, behind those of the program,
-// the phases one after the other. Appends them, with the chunks that such memory has under `cap`.
-void add_slots(const std::vector<PlacedPhase>& phases, std::uint64_t cap, std::vector<ProfileRange>& ranges);
+// the phases one after the other. Appends them.
+void add_slots(const std::vector<PlacedPhase>& phases, std::vector<ProfileRange>& ranges);
 
-// By range and chunk, slots last. `ranges`: with slots. Neighbours become one of at most a 32nd of `cap`:
-// content comes and goes with a chunk.
+// By range and piece, slots last. `ranges`: with slots. Pieces are those under `cap`: core/pages.h.
 std::vector<Place> places_of(const std::vector<PlacedPhase>& phases, const std::vector<ProfileRange>& ranges,
                              std::uint64_t cap);
 // By place, the phases one after the other.

@@ -24,8 +24,9 @@ Memory::Memory(Device& device, const Limits& limits, const Arena& arena)
       outside(device, pool, limits.cap),
       // Who runs beyond the end of an allocation finds no other one there. The first page is left out: an
       // address whose lower half is small looks like two integers (address_table.h).
-      space(arena.base + page, arena.bytes - arena.bytes / 16 - page, page),
-      temporaries(arena.base + (arena.bytes - arena.bytes / 16), arena.bytes / 16) {}
+      space(arena.base + page, arena.bytes - arena.bytes / 16 - page, page, largest_piece(limits.cap)),
+      temporaries(arena.base + (arena.bytes - arena.bytes / 16), arena.bytes / 16, 0,
+                  largest_piece(limits.cap)) {}
 
 Status Memory::open(Device& device, const Config& config, const Limits& limits, bool lands) {
   for (StreamHandle* stream : {&out_stream, &in_stream}) {

@@ -66,8 +66,7 @@ PhaseProfile with_operands(PhaseProfile phase) {
 
 void add_places(Profile& profile) {
   const auto add_range = [&](const ProfileBuffer& buffer) {
-    profile.ranges.push_back(
-        {compose(round_up(buffer.bytes, page), handle_classes[0]), buffer.until == outside});
+    profile.ranges.push_back({round_up(buffer.bytes, page), buffer.until == outside});
     return static_cast<std::uint32_t>(profile.ranges.size() - 1);
   };
   for (PhaseProfile& phase : profile.phases) {

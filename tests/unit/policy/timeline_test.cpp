@@ -402,13 +402,14 @@ void check_trace(const Problem& problem, const Choice& choice, const Trace& trac
       hold(made, ends, map.bytes);
     } else if (choice.of[m] == Class::swap) {
       const std::uint64_t moved = choice.swapped(problem, m);
-      const std::size_t pieces = (moved + rules.piece_bytes - 1) / rules.piece_bytes;
+      const std::uint64_t most = piece_of(map.bytes, rules.piece_bytes);
+      const std::size_t pieces = (moved + most - 1) / most;
       ASSERT_EQ(left[m].size(), pieces);
       ASSERT_EQ(fetch_start[m].size(), pieces);
       ASSERT_LE(arrived[m], returns + 1e-6) << map.name;
       hold(made, ends, map.bytes - moved);
       for (std::size_t i = 0; i < pieces; ++i) {
-        const std::uint64_t piece = std::min(rules.piece_bytes, moved - i * rules.piece_bytes);
+        const std::uint64_t piece = std::min(most, moved - i * most);
         ASSERT_GE(left[m][i], leaves - 1e-6) << map.name;
         ASSERT_GE(fetch_start[m][i], left[m][i] - 1e-6) << map.name;
         hold(made, left[m][i], piece);

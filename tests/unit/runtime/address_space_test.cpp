@@ -41,6 +41,14 @@ TEST(AddressSpace, NothingLiesInTheGapBehindARange) {
   EXPECT_EQ(space.allocate(10 * MiB), Address{0});
 }
 
+TEST(AddressSpace, WhatPiecesTakeBehindARangeIsLeftToIt) {
+  constexpr std::uint64_t piece = 64 * MiB;
+  AddressSpace space(Address{0}, 1 * GiB, 2 * MiB, piece);
+  EXPECT_EQ(space.allocate(254 * MiB), Address{0});
+  EXPECT_EQ(space.allocate(64 * MiB), Address{256 * MiB + 2 * MiB}) << "four pieces of 64 MiB, and the gap";
+  EXPECT_EQ(space.allocate(2 * MiB), Address{322 * MiB + 2 * MiB});
+}
+
 TEST(AddressSpace, AStreamGetsItsOwnRangesBack) {
   AddressSpace space(Address{0}, 100 * MiB);
   const StreamHandle loader{7}, compute{8};

@@ -101,7 +101,7 @@ class Following : public testing::Test {
     EXPECT_TRUE(script) << script.error().message;
     const std::vector<PlacedPhase> phases{{&*script, &known.profile, places.of(known)}};
     auto ranges = places.described();
-    add_slots(phases, rig->limits.cap, ranges);
+    add_slots(phases, ranges);
     const auto items = items_of(places_of(phases, ranges, rig->limits.cap), phases);
     return {{plan.phase}, items, lay_out(items, 0, move_us), most_at_once(items)};
   }
@@ -299,7 +299,7 @@ TEST_F(Following, AProfileSaysWhereBuffersLie) {
   for (const ProfileBuffer& buffer : profile.phases[0].buffers) {
     ASSERT_EQ(buffer.ranges.size(), 1u);
     ranges.insert(buffer.ranges[0]);
-    EXPECT_EQ(profile.ranges.at(buffer.ranges[0]).chunks, std::vector<std::uint64_t>{map_bytes});
+    EXPECT_EQ(profile.ranges.at(buffer.ranges[0]).bytes, map_bytes);
   }
   EXPECT_EQ(ranges.size(), profile.phases[0].buffers.size()) << "all are there at once";
 }

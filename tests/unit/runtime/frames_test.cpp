@@ -1,7 +1,8 @@
-// Chunks mapped to frames: they come together, move to other frames and lose none of their content.
+// Chunks mapped to frames: they move to other frames, are cut anew, and lose none of their content.
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <set>
 
 #include "runtime/memory/residency.h"
 #include "tests/support/lazy_device.h"
@@ -53,20 +54,20 @@ struct Framed {
     inner.drain();
     return chunk;
   }
-  // The device fills it with bytes that tell where they are.
-  void fill(Chunk& chunk) {
-    inner.launch(stream, [this, at = chunk.address, bytes = chunk.occupied] {
-      for (std::uint64_t i = 0; i < bytes; i += page)
-        std::memcpy(inner.translate(at + i, page), &i, sizeof i);
+  // The device fills it with numbers that tell where they are, counted from `from`.
+  void fill(Chunk& chunk, std::uint64_t from = 0) {
+    inner.launch(stream, [this, from, at = chunk.address, bytes = chunk.occupied] {
+      for (std::uint64_t i = 0, number = from; i < bytes; i += page, number += page)
+        std::memcpy(inner.translate(at + i, page), &number, sizeof number);
     });
     residency.used({{&chunk, false, true}}, order.launched(order.index(stream)), 1);
     chunk.live = true;
   }
-  bool intact(const Chunk& chunk) {
+  bool intact(const Chunk& chunk, std::uint64_t from = 0) {
     bool same = true;
     inner.launch(stream, [&, at = chunk.address, bytes = chunk.occupied] {
-      for (std::uint64_t i = 0; i < bytes; i += page)
-        same &= std::memcmp(inner.translate(at + i, page), &i, sizeof i) == 0;
+      for (std::uint64_t i = 0, number = from; i < bytes; i += page, number += page)
+        same &= std::memcmp(inner.translate(at + i, page), &number, sizeof number) == 0;
     });
     inner.drain();
     return same;
@@ -121,94 +122,106 @@ TEST(Frames, AChunkThatCannotBeMovedHasNoMemoryAndKeepsItsCopy) {
   EXPECT_EQ(doubts, 1u);
 }
 
-TEST(Frames, NeighboursBecomeOneChunkWithTheContentOfAll) {
-  Framed framed;
+// A range whose chunks hold content on the host, but for those at `empty`.
+Range& evicted(Framed& framed, const std::set<std::size_t>& empty) {
   Range& range = framed.open(54 * MiB);
-  ASSERT_GT(range.chunks.size(), 4u);
   std::vector<ChunkUse> uses;
-  for (Chunk& chunk : range.chunks) uses.push_back({&chunk, false, true});
-  ASSERT_TRUE(framed.residency.make_resident(uses));
   std::vector<Chunk*> leaving;
-  for (std::size_t i = 1; i < range.chunks.size(); ++i) {
-    if (i != 2) framed.fill(range.chunks[i]);  // that one has no content
-    ASSERT_TRUE(framed.residency.begin_eviction(range.chunks[i]));
-    leaving.push_back(&range.chunks[i]);
+  for (std::size_t i = 0; i < range.chunks.size(); ++i)
+    if (!empty.contains(i)) uses.push_back({&range.chunks[i], false, true});
+  EXPECT_TRUE(framed.residency.make_resident(uses));
+  for (const ChunkUse& use : uses) {
+    framed.fill(*use.chunk, use.chunk->offset);
+    EXPECT_TRUE(framed.residency.begin_eviction(*use.chunk));
+    leaving.push_back(use.chunk);
   }
   framed.inner.drain();
-  ASSERT_TRUE(framed.residency.finish_evictions(leaving));
-  const std::uint64_t first = range.chunks.front().bytes;
-
-  ASSERT_TRUE(framed.residency.merge(range, 1, range.chunks.size() - 1));
-  ASSERT_EQ(range.chunks.size(), 2u);
-  Chunk& whole = range.chunks.back();
-  EXPECT_EQ(whole.offset, first);
-  EXPECT_EQ(whole.bytes, range.bytes - first);
-  EXPECT_EQ(framed.residency.mapped(), std::vector<Chunk*>{&range.chunks.front()});
-  ASSERT_TRUE(framed.residency.make_resident({{&whole, true, false}}));
-  framed.inner.drain();
-  // Each page tells where it is in the chunk that it was in.
-  std::uint64_t last = page;
-  framed.inner.launch(framed.stream, [&] {
-    std::memcpy(&last, framed.inner.translate(whole.address + (whole.bytes - page), page), sizeof last);
-  });
-  framed.inner.drain();
-  EXPECT_EQ(last, 0u) << "the last chunk had one page";
+  EXPECT_TRUE(framed.residency.finish_evictions(leaving));
+  return range;
 }
 
-TEST(Frames, AMergedChunkBecomesItsPartsAgainWithTheContentOfEach) {
+TEST(Frames, ARangeIsCutIntoOtherChunksWithTheContentOfEach) {
   Framed framed;
-  Range& range = framed.open(54 * MiB);
-  std::vector<std::uint64_t> sizes;
-  std::vector<Chunk*> leaving;
-  std::vector<ChunkUse> uses;
-  for (Chunk& chunk : range.chunks) uses.push_back({&chunk, false, true});
-  ASSERT_TRUE(framed.residency.make_resident(uses));
-  for (Chunk& chunk : range.chunks) {
-    sizes.push_back(chunk.bytes);
-    framed.fill(chunk);
-    ASSERT_TRUE(framed.residency.begin_eviction(chunk));
-    leaving.push_back(&chunk);
+  Range& range = evicted(framed, {});
+  for (const std::vector<std::uint64_t>& sizes :
+       {std::vector{54 * MiB}, std::vector{20 * MiB, 20 * MiB, 14 * MiB}, std::vector{28 * MiB, 28 * MiB},
+        std::vector{2 * MiB, 52 * MiB}}) {
+    ASSERT_TRUE(framed.residency.cut(range, sizes));
+    ASSERT_EQ(range.chunks.size(), sizes.size());
+    std::vector<ChunkUse> uses;
+    std::uint64_t offset = 0;
+    for (std::size_t i = 0; i < sizes.size(); offset += sizes[i++]) {
+      Chunk& part = range.chunks[i];
+      EXPECT_EQ(part.bytes, sizes[i]);
+      EXPECT_EQ(part.offset, offset);
+      EXPECT_EQ(part.occupied, std::min(sizes[i], 54 * MiB - offset)) << "the last may end behind the range";
+      EXPECT_EQ(part.state, ChunkState::evicted);
+      uses.push_back({&part, true, false});
+    }
+    ASSERT_TRUE(framed.residency.make_resident(uses));
+    framed.inner.drain();
+    std::vector<Chunk*> leaving;
+    for (Chunk& part : range.chunks) {
+      EXPECT_TRUE(framed.intact(part, part.offset)) << part.offset / MiB;
+      ASSERT_TRUE(framed.residency.begin_eviction(part));
+      leaving.push_back(&part);
+    }
+    ASSERT_TRUE(framed.residency.finish_evictions(leaving));
   }
-  framed.inner.drain();
-  ASSERT_TRUE(framed.residency.finish_evictions(leaving));
-  ASSERT_TRUE(framed.residency.merge(range, 2, 2));
-  ASSERT_TRUE(framed.residency.merge(range, 0, 2));
-  ASSERT_LT(range.chunks.size(), sizes.size());
+}
 
-  framed.residency.split(range);
-  ASSERT_EQ(range.chunks.size(), sizes.size());
-  uses.clear();
-  std::uint64_t offset = 0;
-  for (std::size_t i = 0; i < sizes.size(); offset += sizes[i++]) {
-    Chunk& part = range.chunks[i];
-    EXPECT_EQ(part.bytes, sizes[i]);
-    EXPECT_EQ(part.offset, offset);
-    EXPECT_EQ(part.state, ChunkState::evicted);
-    uses.push_back({&part, true, false});
-  }
-  ASSERT_TRUE(framed.residency.make_resident(uses));
+TEST(Frames, WhatHasNoContentIsOnTheHostOnlyBesideWhatHas) {
+  Framed framed;
+  Range& range = evicted(framed, {1, 4, 5});  // chunks of 16, 16, 16 and three of 2 MiB
+  ASSERT_TRUE(framed.residency.cut(range, {16 * MiB, 8 * MiB, 26 * MiB, 4 * MiB}));
+  const auto state = [&](std::size_t part) { return range.chunks[part].state; };
+  EXPECT_EQ(state(0), ChunkState::evicted);
+  EXPECT_EQ(state(1), ChunkState::unbacked);
+  EXPECT_TRUE(range.chunks[1].slot.empty());
+  EXPECT_EQ(state(2), ChunkState::evicted);
+  EXPECT_EQ(state(3), ChunkState::unbacked);
+  ASSERT_TRUE(framed.residency.make_resident({{&range.chunks[2], true, false}}));
   framed.inner.drain();
-  for (const Chunk& part : range.chunks) EXPECT_TRUE(framed.intact(part)) << part.offset / MiB;
+  std::uint64_t at = 0;
+  framed.inner.launch(framed.stream, [&] {
+    std::memcpy(&at, framed.inner.translate(range.base + 40 * MiB, page), sizeof at);
+  });
+  framed.inner.drain();
+  EXPECT_EQ(at, 40 * MiB);
+}
+
+TEST(Frames, ARangeIsNotCutWhereSomeOfAChunkWouldBeLost) {
+  Framed framed;
+  Range& range = evicted(framed, {1});
+  Chunk& dropped = range.chunks[1];
+  ASSERT_TRUE(framed.residency.make_resident({{&dropped, false, true}}));
+  framed.fill(dropped, 0);
+  framed.inner.drain();
+  framed.residency.begin_drop(dropped);
+  ASSERT_TRUE(framed.residency.finish_eviction(dropped));
+  const std::size_t before = range.chunks.size();
+  EXPECT_EQ(framed.residency.cut(range, {54 * MiB}).error().code, ErrorCode::internal);
+  EXPECT_EQ(range.chunks.size(), before);
+  EXPECT_TRUE(framed.residency.cut(range, {16 * MiB, 16 * MiB, 22 * MiB})) << "it is apart";
+  EXPECT_EQ(range.chunks[1].state, ChunkState::dropped);
 }
 
 TEST(Frames, PartsBehindTheAllocationsEndHaveNoContent) {
   Framed framed;
   Range& range = framed.open(54 * MiB);
   framed.residency.close(range, {});
-  const Address base = range.base;
-  framed.residency.open(base, range.bytes, AllocationId{7}, range.chunks.front().bytes);
+  framed.residency.open(range.base, range.bytes, AllocationId{7}, 16 * MiB);
   ASSERT_TRUE(framed.residency.make_resident({{&range.chunks.front(), false, true}}));
   framed.fill(range.chunks.front());
   ASSERT_TRUE(framed.residency.begin_eviction(range.chunks.front()));
   framed.inner.drain();
   ASSERT_TRUE(framed.residency.finish_eviction(range.chunks.front()));
-  ASSERT_TRUE(framed.residency.merge(range, 0, range.chunks.size()));
-  framed.residency.split(range);
-  EXPECT_EQ(range.chunks.front().state, ChunkState::evicted);
-  for (std::size_t i = 1; i < range.chunks.size(); ++i) {
-    EXPECT_EQ(range.chunks[i].state, ChunkState::unbacked);
-    EXPECT_TRUE(range.chunks[i].slot.empty());
-  }
+  ASSERT_TRUE(framed.residency.cut(range, {10 * MiB, 10 * MiB, 34 * MiB}));
+  EXPECT_EQ(range.chunks[0].occupied, 10 * MiB);
+  EXPECT_EQ(range.chunks[1].occupied, 6 * MiB);
+  EXPECT_EQ(range.chunks[1].state, ChunkState::evicted);
+  EXPECT_EQ(range.chunks[2].state, ChunkState::unbacked);
+  EXPECT_TRUE(range.chunks[2].slot.empty());
 }
 
 }  // namespace

@@ -41,8 +41,7 @@ TEST_F(Places, AreTheProgramsRangesByAddress) {
   residency.close(first, {});
   const KnownPlaces places(residency, temporaries);
   EXPECT_EQ(places.ranges(), (std::vector<Range*>{&first, &third}));
-  EXPECT_EQ(places.described(),
-            (std::vector<ProfileRange>{{{2 * MiB, 2 * MiB}, false}, {{2 * MiB, 2 * MiB, 2 * MiB}, true}}));
+  EXPECT_EQ(places.described(), (std::vector<ProfileRange>{{4 * MiB, false}, {6 * MiB, true}}));
 }
 
 TEST_F(Places, OfABufferIsWhereItAlwaysIs) {

@@ -24,8 +24,8 @@ class Beside : public testing::Test {
     plan.structure = structure_of(phase_);
     const auto script = Script::compile(plan, phase_, 0);
     EXPECT_TRUE(script) << script.error().message;
-    std::vector<ProfileRange> ranges{{{2 * MiB}, false}};  // the chain's own buffers have places
-    for (const std::uint64_t bytes : alive) ranges.push_back({{bytes}, true});
+    std::vector<ProfileRange> ranges{{2 * MiB, false}};  // the chain's own buffers have places
+    for (const std::uint64_t bytes : alive) ranges.push_back({bytes, true});
     std::vector<PlacedPhase> phases{{&*script, &phase_, {}}};
     phases[0].ranges.resize(phase_.buffers.size());
     for (int map = 0; map < maps; ++map) phases[0].ranges[static_cast<std::size_t>(map)] = {0};
