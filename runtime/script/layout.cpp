@@ -31,13 +31,15 @@ std::uint64_t order_frames(std::vector<std::vector<std::uint32_t>>& spans) {
   return moves;
 }
 
-// From among several ways to weigh the same against each other.
+double cost_of(const Layout& layout, std::uint64_t limit, double move_us) {
+  const std::uint64_t over = layout.bytes() > limit ? layout.bytes() - limit : 0;
+  return wait_cost * layout.wait_us + static_cast<double>(layout.moves) * move_us +
+         static_cast<double>(over / page) * 1e5;
+}
+
+}  // namespace
+
 Layout lay_out_roughly(const std::vector<LayoutItem>& items, std::uint64_t limit, double move_us) {
-  const auto cost_of = [&](const Layout& layout) {
-    const std::uint64_t over = layout.bytes() > limit ? layout.bytes() - limit : 0;
-    return wait_cost * layout.wait_us + static_cast<double>(layout.moves) * move_us +
-           static_cast<double>(over / page) * 1e5;
-  };
   std::optional<Layout> best;
   for (const double share : {1.0, 2.0, 0.5})
     for (const double slack_us : {0.0, 2000.0, 10000.0})
@@ -47,13 +49,11 @@ Layout lay_out_roughly(const std::vector<LayoutItem>& items, std::uint64_t limit
         taste.slack_us = slack_us;
         taste.new_before_conflict = new_first;
         Layout made = lay_out_by_time(items, limit, taste);
-        if (!best || cost_of(made) < cost_of(*best)) best = std::move(made);
-        if (cost_of(*best) == 0) return std::move(*best);
+        if (!best || cost_of(made, limit, move_us) < cost_of(*best, limit, move_us)) best = std::move(made);
+        if (cost_of(*best, limit, move_us) == 0) return std::move(*best);
       }
   return std::move(*best);
 }
-
-}  // namespace
 
 Layout frames_from(const std::vector<LayoutItem>& items, const std::vector<Tenancies>& all, double wait_us) {
   Layout layout;
@@ -91,7 +91,10 @@ std::uint64_t most_at_once(const std::vector<LayoutItem>& items) {
 Layout lay_out(const std::vector<LayoutItem>& items, std::uint64_t limit, double move_us) {
   // Nor is there a layout in less than what is there at once.
   const std::uint64_t room = std::max(limit, most_at_once(items));
-  return improve(lay_out_roughly(items, room, move_us), items, room, move_us);
+  Layout one = improve(lay_out_roughly(items, room, move_us), items, room, move_us);
+  if (cost_of(one, room, move_us) == 0) return one;
+  auto other = lay_out_by_blocks(items, room, move_us);
+  return other && cost_of(*other, room, move_us) < cost_of(one, room, move_us) ? std::move(*other) : one;
 }
 
 }  // namespace pooch::runtime

@@ -12,8 +12,13 @@ namespace {
 // other. What costs no more than before is kept.
 class Improver {
  public:
-  Improver(const Layout& start, const StayTable& stays, std::uint64_t limit, double move_us)
-      : stays_(stays), cost_(stays, move_us), groups_(stays, start, limit / page), groups_before_(groups_) {}
+  Improver(const Layout& start, const StayTable& stays, std::uint64_t limit, double move_us,
+           std::uint32_t seed)
+      : stays_(stays),
+        cost_(stays, move_us),
+        groups_(stays, start, limit / page),
+        groups_before_(groups_),
+        random_(seed) {}
 
   Layout run() {
     double cost = cost_.weigh(groups_, moved_);
@@ -216,16 +221,16 @@ class Improver {
   PageGroups groups_, groups_before_;
   std::vector<std::uint32_t> moved_, moved_before_, leaving_;  // items
   enum class Preferred : std::uint8_t { large, busy, any } preferred_ = Preferred::large;
-  std::mt19937 random_{1};
+  std::mt19937 random_;
   std::size_t spent_ = 0;  // beside cost_'s
 };
 
 }  // namespace
 
-Layout improve(const Layout& start, const std::vector<LayoutItem>& items, std::uint64_t limit,
-               double move_us) {
+Layout improve(const Layout& start, const std::vector<LayoutItem>& items, std::uint64_t limit, double move_us,
+               std::uint32_t seed) {
   const StayTable stays(items);
-  return Improver(start, stays, limit, move_us).run();
+  return Improver(start, stays, limit, move_us, seed).run();
 }
 
 }  // namespace pooch::runtime

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "runtime/script/layout.h"
@@ -37,9 +38,17 @@ struct Taste {
 // their own. In that order nobody knows what comes later.
 Layout lay_out_by_time(const std::vector<LayoutItem>& items, std::uint64_t limit, const Taste& taste);
 
+// The best of such layouts by several tastes.
+Layout lay_out_roughly(const std::vector<LayoutItem>& items, std::uint64_t limit, double move_us);
+
+// A layout in which most items have blocks of their own size: each of their stays is one frame. Empty: there
+// is none within the limit, or sizes differ too much.
+std::optional<Layout> lay_out_by_blocks(const std::vector<LayoutItem>& items, std::uint64_t limit,
+                                        double move_us);
+
 // A layout that waits and moves less than `start`, and is within the limit if it can. Counts its work, not
 // time.
-Layout improve(const Layout& start, const std::vector<LayoutItem>& items, std::uint64_t limit,
-               double move_us);
+Layout improve(const Layout& start, const std::vector<LayoutItem>& items, std::uint64_t limit, double move_us,
+               std::uint32_t seed = 1);
 
 }  // namespace pooch::runtime

@@ -6,6 +6,8 @@
 #include <random>
 #include <set>
 
+#include "runtime/script/layout_ways.h"
+
 namespace pooch::runtime {
 namespace {
 
@@ -30,7 +32,9 @@ std::uint64_t peak(const std::vector<LayoutItem>& items, std::int32_t positions)
 }
 
 // One span each, or two with a pause between; what is there at both ends may cross the border.
-std::vector<LayoutItem> made_up(unsigned seed, std::int32_t positions, bool with_borders) {
+// `large_of_ten`: how many are large.
+std::vector<LayoutItem> made_up(unsigned seed, std::int32_t positions, bool with_borders,
+                                int large_of_ten = 3) {
   std::mt19937 random(seed);
   const auto pick = [&](std::int32_t from, std::int32_t to) {
     return std::uniform_int_distribution<std::int32_t>(from, to)(random);
@@ -40,7 +44,7 @@ std::vector<LayoutItem> made_up(unsigned seed, std::int32_t positions, bool with
   };
   std::vector<LayoutItem> items;
   for (int i = 0; i < 120; ++i) {
-    LayoutItem item{pick(0, 2) == 0 ? large : small, {}};
+    LayoutItem item{pick(0, 9) < large_of_ten ? large : small, {}};
     const bool crosses = with_borders && pick(0, 9) == 0;
     const std::int32_t from = crosses ? 0 : pick(0, positions - 1);
     const std::int32_t to = crosses ? positions - 1 : pick(from, positions - 1);
@@ -179,6 +183,33 @@ TEST(Layout, MapsComeBackInReverseToWhereTheyWere) {
   const Layout layout = lay_out(items, peak(items, last + 1) + 2 * small, move_us);
   EXPECT_EQ(layout.moves, 0u);
   EXPECT_DOUBLE_EQ(layout.wait_us, 0);
+}
+
+TEST(LayoutByBlocks, AStayOfTheUsualSizeHasABlockAndOthersBreakUpFew) {
+  std::size_t stays = 0, frames = 0, by_time = 0, by_blocks = 0;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const auto items = made_up(seed, 60, /*with_borders=*/true, /*large_of_ten=*/8);
+    const std::uint64_t limit = peak(items, 60) + 2 * large;
+    const auto layout = lay_out_by_blocks(items, limit, move_us);
+    ASSERT_TRUE(layout) << seed;
+    EXPECT_LE(layout->bytes(), limit) << seed;
+    EXPECT_EQ(what_is_wrong({{"a"}, items, *layout, 0}), "") << seed;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (items[i].bytes != large) continue;
+      for (const auto& each : layout->frames_of[i]) ++stays, frames += each.size();
+    }
+    by_blocks += layout->moves;
+    by_time += improve(lay_out_roughly(items, limit, move_us), items, limit, move_us).moves;
+  }
+  EXPECT_LT(frames, 2 * stays);
+  EXPECT_LE(by_blocks, by_time);
+}
+
+TEST(LayoutByBlocks, ThereIsNoneWithoutRoomForIt) {
+  const auto items = made_up(1, 60, /*with_borders=*/false, /*large_of_ten=*/8);
+  EXPECT_FALSE(lay_out_by_blocks(items, peak(items, 60) - large, move_us));
+  EXPECT_FALSE(lay_out_by_blocks(items, small, move_us));
+  EXPECT_FALSE(lay_out_by_blocks({items[0]}, large, move_us)) << "one is laid out anyway";
 }
 
 TEST(Layout, EqualArgumentsGiveEqualLayouts) {
