@@ -3,7 +3,7 @@
 // previous one. In steady state no handle is created. Few chunks are mapped anew between two stays; before
 // that the host waits until the device is done with the chunk's addresses.
 //
-//   private mappings --- build ---> frames --- dismantle ---> private mappings (remap, demand mode)
+//   private mappings --- build ---> frames --- dismantle ---> private mappings (demand mode, no layout)
 //
 // Mapped privately instead: what host copies touch at arbitrary times, and buffers that do not keep one
 // address, or two in turn. Not thread-safe: the session's mutex guards it.

@@ -50,8 +50,10 @@ void Executor::add_places(Profile& profile, const std::vector<const KnownPhase*>
 void Executor::enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream) {
   tally_.begin_iteration();
   nvtx_iterations_.begin(script.plan().phase);
-  // Every point may be asked for, and exactly.
+  // Every point may be asked for, and exactly. In a layout those of the iteration's own stream are asked for
+  // as soon as there is nothing behind them: by copies that follow, or not at all.
   parts_.order.set_eager(true);
+  parts_.order.relax(aliased() ? std::optional(parts_.order.index(stream)) : std::nullopt);
   layouts_.begin_iteration(script);
   // The phase may have turned out to be another one than was expected: then some of its ops have passed.
   const tracker::StepIndex now = parts_.tracker.steps();
@@ -93,6 +95,7 @@ Status Executor::leave(Held& held) {
 
 void Executor::stop_following() {
   tally_.end_iteration();
+  parts_.order.relax(std::nullopt);
   iteration_ = nullptr;
   ++changes_;
   parts_.verification.end();

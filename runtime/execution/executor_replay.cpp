@@ -141,7 +141,7 @@ Status Executor::launch(const ScriptReplay& step, const KeptCall& kept, StreamHa
   const auto run = call_.run(step, kept, parts_.device, stream);
   if (trace_ != nullptr) trace_->end(shown);
   // Where it failed, a part of it may be under way all the same.
-  const Mark mark = parts_.order.launched(in);
+  const Mark mark = parts_.residency.launched(uses_, in);
   if (!run) {
     for (ChunkUse& use : uses_) use.changes = false;  // what it should make is not made
     parts_.residency.used(uses_, mark, parts_.placement.clock());

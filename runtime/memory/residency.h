@@ -101,6 +101,9 @@ class Residency {
   // All uses find the content that they need. Error internal: some was dropped and not recomputed.
   // `remaking`: they are a replay's, which may write a part of what was dropped.
   static Status has_content(const std::vector<ChunkUse>& uses, bool remaking);
+  // Work that uses the chunks has just been put into the stream: its point. The host asks for it exactly
+  // where a chunk is to be mapped elsewhere.
+  Mark launched(const std::vector<ChunkUse>& uses, StreamIndex stream);
   // Work that uses the chunks was put into a stream. The caller sets `live`.
   void used(const std::vector<ChunkUse>& uses, Mark mark, std::uint64_t op);
 

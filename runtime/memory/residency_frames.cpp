@@ -93,6 +93,12 @@ Status Residency::cut(Range& range, const std::vector<std::uint64_t>& sizes) {
   return Done{};
 }
 
+Mark Residency::launched(const std::vector<ChunkUse>& uses, StreamIndex stream) {
+  const bool exactly =
+      std::any_of(uses.begin(), uses.end(), [](const ChunkUse& use) { return use.chunk->wanders; });
+  return exactly ? order_.launched_exactly(stream) : order_.launched(stream);
+}
+
 static Pieces pieces_of(std::span<Frame* const> frames) {
   Pieces pieces;
   for (const Frame* frame : frames) pieces.insert(pieces.end(), frame->pieces.begin(), frame->pieces.end());

@@ -8,6 +8,8 @@
 namespace pooch::runtime {
 namespace {
 
+constexpr std::size_t most_events = 64;  // of a stream, as long as the device keeps up
+
 // Numbers threads, because the per-thread stream's handle is the same value in all of them.
 std::uint64_t thread_number() {
   static std::atomic<std::uint64_t> next{1};
@@ -56,6 +58,12 @@ bool StreamOrder::can_record(const Stream& stream) const {
 }
 
 Result<EventHandle> StreamOrder::record(Stream& stream) {
+  // Keep the list short: the host may never ask about most of these points.
+  if (stream.events.size() >= most_events) {
+    const OrderedStream::Recorded first = stream.events.front();
+    const auto passed = device_.finished(first.event);
+    if (passed && *passed) advance(stream, first.ticket);
+  }
   EventHandle event;
   if (spare_events_.empty()) {
     const auto made = device_.create_event();
@@ -85,8 +93,6 @@ Mark StreamOrder::launched(StreamIndex stream, bool exact) {
   ++s.last;
   // Another thread, to which the same handle is another stream, could not record one later.
   if (exact || s.handle == StreamHandle::per_thread) {
-    // Keep the list short: the host may never ask about most of these points.
-    if (s.events.size() >= 64) (void)finished(Mark{stream, s.events.front().ticket});
     try_to_record(s);
   }
   return Mark{stream, s.last};
@@ -178,7 +184,9 @@ void StreamOrder::note_finished(Mark mark) {
   advance(at(mark.stream), mark.ticket);
 }
 
+// Whoever waited for more than the exact point might wait for the program's own thread.
 void StreamOrder::note_host_blocking(StreamIndex stream) {
+  insist();
   host_blocking_.push_back(launched(stream));
   // A program that does this every iteration must not make the list grow.
   if (host_blocking_.size() >= 64) (void)host_blocked();

@@ -2,7 +2,9 @@
 //
 // Every piece of work that pooch has seen in a stream has a ticket; a Mark names a point in a stream. Events
 // are recorded lazily, when a point is first asked for, and cover everything submitted until then; with
-// `eager` on, one is recorded after every op, so that a later question is answered by the exact point.
+// `eager` on, one is recorded after every op, so that a later question is answered by the exact point. An
+// event between two kernels costs a device 2 us (docs/measurements.md), so the one stream whose points are
+// asked for at once, or never, can be left out.
 //
 // Not thread-safe: the session's mutex guards it. Events stay valid while a host wait runs outside of the
 // mutex, because they are recycled only once `note_finished` or `finished` has seen them.
@@ -13,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -93,13 +96,20 @@ class StreamOrder {
   StreamHandle handle(StreamIndex stream) const { return at(stream).handle; }
   // Work has just been put into the stream: its point. It holds even where the driver refuses the event: then
   // a later event covers the point, or the host waits for the whole device.
-  Mark launched(StreamIndex stream) { return launched(stream, eager_); }
+  Mark launched(StreamIndex stream) { return launched(stream, eager_ && stream != relaxed_); }
   // The same with an event at exactly this point: who follows it waits for nothing that comes after it.
   Mark launched_exactly(StreamIndex stream) { return launched(stream, true); }
   Mark latest(StreamIndex stream) const { return {stream, at(stream).last}; }
   // From now on record an event after every piece of work.
   void set_eager(bool eager) { eager_ = eager; }
   bool eager() const { return eager_; }
+  // But not in this stream, from now on; empty: in all. Has no effect after insist().
+  void relax(std::optional<StreamIndex> stream) { relaxed_ = insists_ ? std::nullopt : stream; }
+  // Later questions may have to be answered without recording an event: never relax again.
+  void insist() {
+    insists_ = true;
+    relaxed_.reset();
+  }
 
   // Records events behind all work that has none behind it, so that later questions need not touch a stream.
   void settle();
@@ -158,7 +168,8 @@ class StreamOrder {
   void advance(Stream& stream, std::uint64_t ticket);
 
   Device& device_;
-  bool eager_ = false;
+  bool eager_ = false, insists_ = false;
+  std::optional<StreamIndex> relaxed_;
   std::deque<Stream> streams_;
   std::map<std::pair<StreamHandle, std::uint64_t>, StreamIndex> index_;
   std::vector<EventHandle> spare_events_;

@@ -127,7 +127,7 @@ Status Session::Impl::order_stream(const std::vector<ChunkUse>& uses, StreamInde
 }
 
 void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
-  const Mark mark = memory.order.launched(stream);
+  const Mark mark = memory.residency->launched(w.uses, stream);
   if (succeeded) {
     tracker.launched(w.op);
     observers.profiler.launched();

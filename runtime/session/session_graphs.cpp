@@ -13,6 +13,7 @@ void Session::capture_begins() {
   s.begin_watch();  // what a graph touches must be known
   s.memory.order.settle();
   s.memory.order.set_eager(true);  // a stream that does other work now may be captured in a moment
+  s.memory.order.insist();
 }
 
 Status Session::hold(std::span<const Access> accesses, std::vector<Kept>& kept) {

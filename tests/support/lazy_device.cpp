@@ -220,6 +220,7 @@ Result<double> LazyDevice::elapsed_us(EventHandle from, EventHandle to) {
 
 Status LazyDevice::record(EventHandle event, StreamHandle stream) {
   const Lock lock(mutex_);
+  ++records_;
   Flag flag = std::make_shared<bool>(false);
   events_.at(event) = flag;
   const auto timed = stamps_.find(event);

@@ -35,6 +35,7 @@ class LazyDevice : public Device {
   std::uint64_t created_bytes() const { return created_; }
   std::uint64_t peak_bytes() const { return peak_; }
   std::uint64_t waits() const { return waits_; }                      // calls of wait()
+  std::uint64_t records() const { return records_; }                  // ... and of record()
   std::uint64_t landed_accesses() const { return landed_accesses_; }  // translations into host memory
   std::uint64_t unmaps() const { return unmaps_; }
   // What a copy between host and device takes from now on.
@@ -120,6 +121,7 @@ class LazyDevice : public Device {
   std::map<std::byte*, std::vector<std::byte>> host_;
   bool one_by_one_ = false;
   std::uint64_t landed_accesses_ = 0, unmaps_ = 0, created_ = 0, peak_ = 0, waits_ = 0, outside_ = 0;
+  std::uint64_t records_ = 0;
   std::vector<std::string> complaints_;
 };
 

@@ -223,6 +223,19 @@ TEST_F(Following, APlanWithALayoutIsFollowedInItsFrames) {
   EXPECT_EQ(rig->device.created_bytes(), created);
 }
 
+// An event between two kernels costs the device as much as a short kernel.
+TEST_F(Following, InALayoutEventsAreRecordedOnlyWhereACopyHasToFollow) {
+  learn("12MiB");
+  ASSERT_TRUE(adopt(laid_out({0}, {2})));
+  iterate(3);
+  ASSERT_TRUE(executor().aliased());
+  const std::uint64_t before = rig->device.records();
+  iterate(1);
+  // The copies out and in, what each of them follows, and the iteration's length.
+  EXPECT_LE(rig->device.records() - before, 6u);
+  EXPECT_LT(6u, 2u * maps + 1) << "ops";
+}
+
 TEST_F(Following, ALayoutEndsWithItsPlanAndIsTakenAgain) {
   learn("12MiB");
   ASSERT_TRUE(adopt(laid_out({0, 1}, {2})));

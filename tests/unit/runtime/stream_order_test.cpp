@@ -41,6 +41,60 @@ TEST(StreamOrder, CountsWhenTheProgramsWorkFollowsPoochs) {
   EXPECT_EQ(order.waits_for_own(), 1u);
 }
 
+TEST(StreamOrder, ARelaxedStreamHasAnEventOnlyWhereOneIsAskedFor) {
+  LazyDevice device(512 * MiB);
+  StreamOrder order(device);
+  const StreamIndex main = order.index(*device.create_stream()), side = order.index(*device.create_stream()),
+                    copies = order.index(*device.create_stream());
+  order.set_eager(true);
+  order.relax(main);
+  const std::uint64_t before = device.records();
+  for (int i = 0; i < 5; ++i) order.launched(main);
+  const Mark mark = order.launched(main);
+  EXPECT_EQ(device.records(), before);
+  ASSERT_TRUE(order.follow(copies, mark));
+  EXPECT_EQ(device.records(), before + 1);
+  order.launched(side);
+  order.launched_exactly(main);
+  EXPECT_EQ(device.records(), before + 3);
+  order.relax(std::nullopt);
+  order.launched(main);
+  EXPECT_EQ(device.records(), before + 4);
+}
+
+TEST(StreamOrder, ItKeepsFewEventsOfPointsThatTheHostNeverAsksAbout) {
+  for (const bool relaxed : {false, true}) {
+    LazyDevice device(512 * MiB);
+    StreamOrder order(device);
+    const StreamIndex main = order.index(*device.create_stream()),
+                      copies = order.index(*device.create_stream());
+    order.set_eager(true);
+    if (relaxed) order.relax(main);
+    for (int i = 0; i < 1000; ++i) {
+      ASSERT_TRUE(order.follow(copies, order.launched(main)));
+      device.drain();
+    }
+    EXPECT_LE(device.events(), 70u) << relaxed;
+  }
+}
+
+// A stream that is captured can be asked nothing; one that waits for the program must not be waited for.
+TEST(StreamOrder, NothingIsRelaxedOnceQuestionsMayHaveToBeAnsweredWithoutAnEvent) {
+  LazyDevice device(512 * MiB);
+  for (const bool blocks : {false, true}) {
+    StreamOrder order(device);
+    const StreamIndex main = order.index(*device.create_stream());
+    order.set_eager(true);
+    order.relax(main);
+    blocks ? order.note_host_blocking(main) : order.insist();
+    const std::uint64_t before = device.records();
+    order.launched(main);
+    order.relax(main);
+    order.launched(main);
+    EXPECT_EQ(device.records(), before + 2);
+  }
+}
+
 TEST(StreamOrder, MarksOfADestroyedStreamStayValid) {
   LazyDevice device(512 * MiB);
   StreamOrder order(device);
