@@ -128,6 +128,8 @@ class Executor {
   // program itself blocks a stream.
   Status dismantle(Held& held) { return layouts_.dismantle(held); }
   bool aliased() const { return layouts_.built(); }
+  // Whether the program is within an iteration that follows a plan.
+  bool follows() const { return iteration_ != nullptr; }
 
   // The allocation is about to end. Error: as for `before`.
   Status freeing(const Range& range, AllocationId allocation, Held& held);

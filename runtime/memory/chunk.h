@@ -45,6 +45,9 @@ struct Chunk {
   int pins = 0;                   // uses in flight outside of the session's mutex, and `stays`
   bool stays = false;             // is pinned as long as its allocation lives
   std::uint64_t last_use = 0;     // Placement::clock() at its latest use
+  std::uint64_t next_use = 0;     // Foresight: the op that is expected to touch it next; 0: unknown
+  bool ends = false;              // it is freed then instead
+  bool early = false;             // fetched for a use that has not come yet
   std::uint64_t gathered_by = 0;  // op that last listed it, and where in its list
   std::uint32_t gathered_index = 0;
   std::uint32_t mapped_index = 0;  // place in Mappings::chunks()

@@ -6,6 +6,12 @@
 #include "runtime/memory/memory_limits.h"
 
 namespace pooch::runtime {
+namespace {
+
+// To map more in the place of one costs more, each time, than to make that one once.
+constexpr std::size_t most_pieces = 4;
+
+}  // namespace
 
 HandlePool::HandlePool(Device& device, std::uint64_t cap) : device_(device), cap_(cap) {
   for (const std::uint64_t bytes : handle_classes)
@@ -33,7 +39,10 @@ Result<Pieces> HandlePool::acquire(std::uint64_t bytes) {
   std::uint64_t wanted = bytes;
   take_free(most, wanted, pieces);
   const auto room = [this] { return limit() - std::min(limit(), created_); };
-  if (room() < wanted) {
+  if (room() < wanted && pieces_below(most, wanted) > most_pieces) {
+    if (const auto shrunk = shrink_to(limit() - std::min(limit(), wanted)); !shrunk)
+      return give_back(pieces), shrunk.error();
+  } else if (room() < wanted) {
     for (const std::uint64_t size : classes_)
       if (size < most) take_free(size, wanted, pieces);
   }
@@ -50,6 +59,18 @@ Result<Pieces> HandlePool::acquire(std::uint64_t bytes) {
   if (made) return pieces;
   give_back(pieces);
   return made.error();
+}
+
+// How many free handles below `most` would make up `wanted`, larger ones first.
+std::size_t HandlePool::pieces_below(std::uint64_t most, std::uint64_t wanted) const {
+  std::size_t count = 0;
+  for (auto list = free_lists_.rbegin(); list != free_lists_.rend(); ++list) {
+    if (list->first >= most) continue;
+    const std::uint64_t some = std::min<std::uint64_t>(list->second.size(), wanted / list->first);
+    count += some;
+    wanted -= some * list->first;
+  }
+  return count;
 }
 
 Result<Piece> HandlePool::acquire_whole(std::uint64_t bytes) {

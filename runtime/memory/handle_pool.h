@@ -98,6 +98,7 @@ class HandlePool {
  private:
   std::uint64_t attached() const { return created_ - free_; }
   void take_free(std::uint64_t size, std::uint64_t& wanted, Pieces& pieces);
+  std::size_t pieces_below(std::uint64_t most, std::uint64_t wanted) const;
   Status destroy_larger(std::uint64_t than, std::uint64_t room);
   Result<PhysicalHandle> create(std::uint64_t bytes);
   Status shrink_to(std::uint64_t bytes);

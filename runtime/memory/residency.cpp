@@ -44,6 +44,8 @@ Range& Residency::open(Address base, std::uint64_t range_bytes, AllocationId own
   for (Chunk& chunk : range.chunks) {
     chunk.owner = owner;
     chunk.name = {};
+    chunk.next_use = 0;
+    chunk.ends = false;
     chunk.occupied =
         allocation_bytes > chunk.offset ? std::min(chunk.bytes, allocation_bytes - chunk.offset) : 0;
   }

@@ -11,13 +11,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Cost per byte in one-way transfers, over the ops since the last use.
-double score(const Chunk& chunk, std::uint64_t now) {
-  const double cost = !chunk.live ? 0 : chunk.host_valid ? 1 : 2;
-  return cost / static_cast<double>(now - chunk.last_use + 1);
-}
-
 }  // namespace
+
+// Cost per byte in one-way transfers, over the ops until it is touched again; where those are not known, they
+// are expected to be as many as passed since it was.
+double Demand::score(const Chunk& chunk, std::uint64_t clock) const {
+  const bool foreseen = foresight_.foresees() && chunk.next_use > foresight_.now();
+  const double cost = !chunk.live ? 0 : (chunk.host_valid ? 0 : 1) + (foreseen && chunk.ends ? 0 : 1);
+  const std::uint64_t ops = foreseen ? chunk.next_use - foresight_.now() : clock - chunk.last_use + 1;
+  return cost / static_cast<double>(ops);
+}
 
 Status Demand::make_room(std::uint64_t bytes, std::uint64_t op, Held& held) {
   const auto deadline = Clock::now() + patience_with_the_program;
@@ -105,7 +108,7 @@ Status Demand::choose(std::uint64_t bytes, std::uint64_t op) {
     }
     victims_.push_back(chunk);
   }
-  const auto costs_more = [op](const Chunk* a, const Chunk* b) {
+  const auto costs_more = [this, op](const Chunk* a, const Chunk* b) {
     const double sa = score(*a, op), sb = score(*b, op);
     if (sa != sb) return sa > sb;
     // Dead content costs nothing, but the host waits for who used it last.

@@ -1,7 +1,8 @@
 // Demand mode: makes room for ops that have no plan. Safe for any program.
 //
 // Victims are taken by least cost / (bytes x staleness), as DTR does (Kirisame et al., 2021): dead content
-// costs nothing, a clean chunk its way back, a dirty one both ways.
+// costs nothing, a clean chunk its way back, a dirty one both ways. Where its next use is foreseen, that
+// takes the place of staleness.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,21 @@
 #include "runtime/memory/held.h"
 #include "runtime/memory/residency.h"
 #include "runtime/memory/stream_order.h"
+#include "runtime/placement/foresight.h"
 
 namespace pooch::runtime {
 
 class Demand {
  public:
   Demand(Device& device, StreamOrder& order, HandlePool& pool, HostArena& arena, Residency& residency,
-         Policy policy)
-      : device_(device), order_(order), pool_(pool), arena_(arena), residency_(residency), policy_(policy) {}
+         const Foresight& foresight, Policy policy)
+      : device_(device),
+        order_(order),
+        pool_(pool),
+        arena_(arena),
+        residency_(residency),
+        foresight_(foresight),
+        policy_(policy) {}
 
   // Evicts until the pool has `bytes` available, sparing what op `op` has gathered. Called with `held` held;
   // releases it while the host waits, so everything may have changed when it returns. Errors: out_of_memory
@@ -36,12 +44,14 @@ class Demand {
   Status finish(Held& held);
   Result<bool> begin(Chunk& chunk, Held& held);
   bool free_host_memory(std::uint64_t bytes);
+  double score(const Chunk& chunk, std::uint64_t clock) const;
 
   Device& device_;
   StreamOrder& order_;
   HandlePool& pool_;
   HostArena& arena_;
   Residency& residency_;
+  const Foresight& foresight_;
   Policy policy_;
   Turn moving_;  // between begin_eviction and finish_eviction
   std::vector<Chunk*> victims_;

@@ -38,9 +38,10 @@ Status Memory::open(Device& device, const Config& config, const Limits& limits, 
   residency.emplace(device, order, pool, host, out_stream, in_stream);
   if (config.check_copies) residency->check_copies();
   landing.emplace(device, order, host, *residency, lands ? Landing::Mapping::yes : Landing::Mapping::no);
-  demand.emplace(device, order, pool, host, *residency, config.policy);
+  demand.emplace(device, order, pool, host, *residency, foresight, config.policy);
   departures.emplace(device, order, pool, *residency);
   placement.emplace(limits, pool, *residency, *departures, *demand);
+  streaming.emplace(pool, order, *residency, *departures, *placement, foresight);
   pool.set_recount([this] {
     outside.ask();
     return outside.with(0);

@@ -16,6 +16,7 @@
 #include "runtime/placement/demand.h"
 #include "runtime/placement/departures.h"
 #include "runtime/placement/placement.h"
+#include "runtime/placement/streaming.h"
 
 namespace pooch::runtime {
 
@@ -45,9 +46,11 @@ struct Memory {
   StreamHandle out_stream{}, in_stream{};
   std::optional<Residency> residency;
   std::optional<Landing> landing;
+  Foresight foresight;
   std::optional<Demand> demand;
   std::optional<Departures> departures;
   std::optional<Placement> placement;
+  std::optional<Streaming> streaming;
 };
 
 }  // namespace pooch::runtime

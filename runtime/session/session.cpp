@@ -240,10 +240,23 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   if (position)
     if (const auto acted = s.executor->after(*position, w.op); !acted)
       s.failures.report("evicting", acted.error(), "it stays on the device");
+  s.stream(w, position.has_value(), timed.has_value(), held);
   s.observers.recorder.launched(call);
   s.end_landing();
   s.plan(held);
   return status;
+}
+
+// An op was launched: memory moves ahead of the next ones, unless a plan does that. What is timed is not to
+// be disturbed by more than it needs itself.
+void Session::Impl::stream(const Work& w, bool planned, bool timed, Held& held) {
+  // As long as nothing was ever short, nobody need know what comes.
+  if (setting.config.policy == Policy::keep || memory.placement->fallbacks() == 0) return;
+  if (planned || executor->follows() || executor->aliased()) return memory.foresight.lose_track();
+  memory.streaming->passed(w.op, w.uses);
+  if (timed) return;
+  if (const auto moved = memory.streaming->move_ahead(held); !moved)
+    failures.report("moving memory ahead of need", moved.error(), "it is moved when it is needed");
 }
 
 bool Session::wants_details() const {

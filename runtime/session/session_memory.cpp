@@ -110,6 +110,7 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
   if (const auto ready = s.executor->freeing(range, gone->id, held); !ready) return ready.error();
   s.memory.residency->close(range, after);
   if (const auto taken = s.executor->freed(range); !taken) return taken.error();
+  s.memory.foresight.freed(gone->id);
   s.remove_allocation(address);
   s.memory.space.free(address, rounded, stream.value_or(StreamHandle{}));
   s.usage.managed -= rounded;

@@ -26,7 +26,8 @@ TEST(Demand, WhatIsTakenBackAndLeavesAgainIsWaitedForAgain) {
   HandlePool pool(device, 4 * MiB);
   HostArena host(device, order, 64 * MiB);
   Residency residency(device, order, pool, host, *device.create_stream(), *device.create_stream());
-  Demand demand(device, order, pool, host, residency, Policy::demand);
+  Foresight foresight;
+  Demand demand(device, order, pool, host, residency, foresight, Policy::demand);
   const StreamHandle stream = *device.create_stream();
   Range& range = residency.open(Address{std::uint64_t{1} << 45}, 4 * MiB, AllocationId{1}, 4 * MiB);
   std::uint64_t op = 0;

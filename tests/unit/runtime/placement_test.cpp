@@ -20,7 +20,8 @@ TEST(Placement, WhatIsMappedAheadOfMemoryThatDoesNotComeIsNotAskedForAgain) {
   HandlePool pool(device, limits.cap);
   HostArena host(device, order, limits.host_budget);
   Residency residency(device, order, pool, host, *device.create_stream(), *device.create_stream());
-  Demand demand(device, order, pool, host, residency, Policy::demand);
+  Foresight foresight;
+  Demand demand(device, order, pool, host, residency, foresight, Policy::demand);
   Departures departures(device, order, pool, residency);
   Placement placement(limits, pool, residency, departures, demand);
   SessionMutex mutex;

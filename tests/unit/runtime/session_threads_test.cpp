@@ -240,7 +240,7 @@ class Stages {
         host_(device, order_, limits_.host_budget),
         temporaries_(Address{std::uint64_t{1} << 46}, 64 * MiB),
         residency_(device, order_, pool_, host_, *device.create_stream(), *device.create_stream()),
-        demand_(device, order_, pool_, host_, residency_, Policy::demand),
+        demand_(device, order_, pool_, host_, residency_, foresight_, Policy::demand),
         departures_(device, order_, pool_, residency_),
         placement_(limits_, pool_, residency_, departures_, demand_),
         verification_(Verify::off, limits_.host_budget,
@@ -309,6 +309,7 @@ class Stages {
   HostArena host_;
   AddressSpace temporaries_;
   Residency residency_;
+  Foresight foresight_;
   Demand demand_;
   Departures departures_;
   Placement placement_;

@@ -31,7 +31,7 @@ class Machine {
         in_(*device_.create_stream()),
         compute_(*device_.create_stream()),
         residency_(device_, order_, pool_, host_, out_, in_),
-        demand_(device_, order_, pool_, host_, residency_, Policy::demand),
+        demand_(device_, order_, pool_, host_, residency_, foresight_, Policy::demand),
         departures_(device_, order_, pool_, residency_),
         placement_(limits_, pool_, residency_, departures_, demand_),
         held_(mutex_),
@@ -155,6 +155,7 @@ class Machine {
   AddressSpace temporaries_;
   StreamHandle out_, in_, compute_;
   Residency residency_;
+  Foresight foresight_;
   Demand demand_;
   Departures departures_;
   Placement placement_;

@@ -1,0 +1,166 @@
+#include "runtime/placement/streaming.h"
+
+#include <algorithm>
+
+#include "runtime/memory/landing.h"
+
+namespace pooch::runtime {
+namespace {
+
+// How far to look, in ops.
+constexpr std::uint64_t furthest = 512;
+// Parts of the cap. Content that has been copied out can still be taken back until its memory is needed, so
+// much of it may leave at a time. What comes in early takes the place of something else.
+constexpr std::uint64_t most_leaving = 2, most_early = 8;
+
+}  // namespace
+
+void Streaming::passed(const tracker::Op& op, const std::vector<ChunkUse>& uses) {
+  foresight_.passed(op);
+  const std::vector<NextTouch>& next = foresight_.next();
+  for (const ChunkUse& use : uses) {
+    use.chunk->next_use = next[use.operand].op;
+    use.chunk->ends = next[use.operand].ends;
+    use.chunk->early = false;
+  }
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const tracker::Operand& operand = op.operands[i];
+    if (!operand.managed || next[i].op == unknown_op || next[i].ends) continue;
+    expected_.insert({next[i].op,
+                      {static_cast<const Range*>(operand.backing)->base, operand.allocation, operand.offset,
+                       operand.bytes}});
+  }
+  expected_.erase(expected_.begin(), expected_.upper_bound(foresight_.now()));
+}
+
+// Goes through the ops to come, with the memory that is free, or will be without a copy. What they lack is
+// fetched as long as there is some; when none is left, so much has to be copied out. Of replacements that
+// serve a program as well, those that are made late move the least (Cao et al., SIGMETRICS 1995, sections 3
+// and 4: "conservative"), so little is fetched early.
+Status Streaming::move_ahead(Held& held) {
+  if (residency_.landing() != nullptr || !foresight_.foresees()) return Done{};
+  const std::uint64_t cap = pool_.cap();
+  Outlook outlook;
+  outlook.spare = outlook.least =
+      static_cast<std::int64_t>(pool_.available() + departures_.bytes() + bytes_without_copy());
+  outlook.may_come = cap / most_early;
+  const auto enough = -static_cast<std::int64_t>(cap / most_leaving);
+  OpNumber when = foresight_.now() + 1;
+  auto next = expected_.begin();
+  for (std::uint64_t ahead = 1; ahead <= furthest && outlook.spare > enough; ++ahead, ++when) {
+    for (; next != expected_.end() && next->first == when; ++next)
+      if (const auto done = see_to(*next, outlook, held); !done) return done;
+    const MemoryChange change = foresight_.change(ahead);
+    outlook.take(change.written_anew);
+    outlook.spare += static_cast<std::int64_t>(change.freed);
+  }
+  if (const auto sent = send_away(outlook.lacking, Content::without_copy, outlook.lacking_at); !sent)
+    return sent;
+  const std::uint64_t short_of = outlook.least < 0 ? static_cast<std::uint64_t>(-outlook.least) : 0;
+  return send_away(short_of, Content::dirty, when);
+}
+
+// In order: once something lacks memory, nothing behind it may take that.
+Status Streaming::see_to(const std::pair<const OpNumber, Expected>& expected, Outlook& outlook, Held& held) {
+  const Needs needs = gather_missing(expected.second);
+  const std::uint64_t room = outlook.least > 0 ? static_cast<std::uint64_t>(outlook.least) : 0;
+  outlook.may_come -= std::min(outlook.may_come, needs.early);
+  const std::uint64_t wanted = std::min({needs.missing, room, outlook.may_come});
+  outlook.may_come -= wanted;
+  outlook.least -= static_cast<std::int64_t>(wanted);  // from now on, not only from then on
+  outlook.take(needs.missing + needs.clean);
+  if (wanted == 0) return Done{};
+  std::uint64_t came = 0;
+  if (outlook.lacking == 0) {
+    const auto fetched = fetch(expected.second, wanted, held);
+    if (!fetched) return fetched.error();
+    came = *fetched;
+    outlook.lacking_at = expected.first;
+  }
+  outlook.lacking += wanted - came;
+  return Done{};
+}
+
+bool Streaming::can_leave(const Chunk& chunk, Content content) const {
+  if (chunk.state != ChunkState::resident || chunk.pins > 0 || chunk.stale || chunk.expendable ||
+      !chunk.frames.empty())
+    return false;
+  if (chunk.live && chunk.next_use <= foresight_.now()) return false;  // not foreseen, or wrongly
+  return (content == Content::dirty) == (chunk.live && !chunk.host_valid);
+}
+
+std::uint64_t Streaming::bytes_without_copy() const {
+  std::uint64_t bytes = 0;
+  for (const Chunk* chunk : residency_.mapped())
+    if (can_leave(*chunk, Content::without_copy)) bytes += chunk->bytes;
+  return bytes;
+}
+
+// What of it fits into so much memory, and into what is free. Returns its bytes.
+Result<std::uint64_t> Streaming::fetch(const Expected& what, std::uint64_t most, Held& held) {
+  if (pool_.available() < most) {
+    const auto reclaimed = departures_.reclaim(most, Departures::Wait::no, held);
+    if (!reclaimed) return reclaimed.error();
+  }
+  gather_missing(what);
+  std::uint64_t bytes = 0;
+  std::size_t fit = 0;
+  for (; fit < missing_.size(); bytes += missing_[fit++].chunk->bytes)
+    if (bytes + missing_[fit].chunk->bytes > std::min(most, pool_.available())) break;
+  missing_.resize(fit);
+  if (missing_.empty()) return bytes;
+  const auto resident = residency_.make_resident(missing_);
+  if (!resident && resident.error().code != ErrorCode::out_of_memory) return resident.error();
+  if (!resident) return std::uint64_t{0};
+  const std::uint64_t clock = placement_.tick();
+  for (const ChunkUse& use : missing_) use.chunk->last_use = clock, use.chunk->early = true;
+  return bytes;
+}
+
+// The chunks that are on the host alone, in `missing_`.
+Needs Streaming::gather_missing(const Expected& what) {
+  missing_.clear();
+  Needs needs;
+  Range* const range = residency_.find(what.base);
+  if (range == nullptr || !range->in_use) return needs;
+  for (Chunk& chunk : range->chunks) {
+    if (chunk.offset >= what.offset + what.bytes) break;
+    if (chunk.offset + chunk.bytes <= what.offset || chunk.owner != what.allocation) continue;
+    if (can_leave(chunk, Content::without_copy)) needs.clean += chunk.bytes;
+    if (chunk.early && chunk.state == ChunkState::resident) needs.early += chunk.bytes;
+    if (!chunk.frames.empty() || chunk.landed || chunk.state != ChunkState::evicted) continue;
+    missing_.push_back({&chunk, true, false});
+    needs.missing += chunk.bytes;
+  }
+  return needs;
+}
+
+Status Streaming::send_away(std::uint64_t bytes, Content content, OpNumber after) {
+  const std::uint64_t most = pool_.cap() / most_leaving;
+  const std::uint64_t leaving = departures_.bytes();
+  if (content == Content::without_copy) bytes -= std::min(bytes, leaving);
+  if (bytes == 0 || leaving >= most) return Done{};
+  const auto blocked = order_.host_blocked();
+  if (!blocked) return blocked.error();
+  if (*blocked) return Done{};
+  leaving_.clear();
+  for (Chunk* chunk : residency_.mapped())
+    if (can_leave(*chunk, content) && (!chunk->live || chunk->next_use > after)) leaving_.push_back(chunk);
+  std::sort(leaving_.begin(), leaving_.end(), [](const Chunk* a, const Chunk* b) {
+    if (a->live != b->live) return !a->live;
+    if (a->live && a->next_use != b->next_use) return a->next_use > b->next_use;
+    return a->last_use != b->last_use ? a->last_use < b->last_use : a->address < b->address;
+  });
+  std::uint64_t sent = 0;
+  for (Chunk* chunk : leaving_) {
+    if (sent >= bytes || leaving + sent >= most) break;
+    const auto begun = residency_.begin_eviction(*chunk);
+    if (!begun && begun.error().code == ErrorCode::out_of_memory) break;
+    if (!begun) return begun.error();
+    departures_.add(*chunk);
+    sent += chunk->bytes;
+  }
+  return Done{};
+}
+
+}  // namespace pooch::runtime
