@@ -14,20 +14,18 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-std::uint64_t power(std::uint64_t base, std::size_t exponent) {
-  std::uint64_t product = 1;
-  for (std::size_t i = 0; i < exponent; ++i) product *= base;
-  return product;
-}
-
 }  // namespace
+
+past::Windows::Windows(std::size_t length) : length_(length) {
+  for (std::size_t i = 0; i < length; ++i) oldest_factor_ *= factor;
+}
 
 // A polynomial of the keys: the oldest one can be taken off again.
 OpNumber past::Windows::push(std::uint64_t key, OpNumber op) {
   keys_.push_back(mix(factor, key));
   hash_ = hash_ * factor + keys_.back();
   if (keys_.size() > length_) {
-    hash_ -= keys_.front() * power(factor, length_);
+    hash_ -= keys_.front() * oldest_factor_;
     keys_.pop_front();
   }
   if (keys_.size() < length_) return unknown_op;
@@ -53,18 +51,18 @@ void Foresight::passed(const tracker::Op& op) {
   mine.shape = shape_of(op);
   link(op, mine);
   follow(op.local_key);
-  expect(op);
+  expect();
 }
 
-void Foresight::expect(const tracker::Op& op) {
-  next_.assign(op.operands.size(), {});
+void Foresight::expect() {
+  next_.assign(touched_.size(), {});
   if (like_ == unknown_op) return;
   const std::vector<past::Use>& then = at(like_).uses;
   for (std::size_t i = 0; i < next_.size() && i < then.size(); ++i) {
     NextTouch next = then[then[i].first].next;
     if (next.op == unknown_op) continue;
     next.op += now() - like_;
-    if (!next.ends) last_.at({op.operands[i].allocation, op.operands[i].offset}).expected = next.op;
+    if (!next.ends) touched_[i]->expected = next.op;
     if (foresees()) next_[i] = next;
   }
 }
@@ -81,12 +79,14 @@ void Foresight::judge(const past::LastUse& last) {
 // From what was touched by an earlier op, and again by this one.
 void Foresight::link(const tracker::Op& op, past::Op& mine) {
   mine.uses.resize(op.operands.size());
+  touched_.clear();
   for (std::uint32_t i = 0; i < op.operands.size(); ++i) {
     const tracker::Operand& operand = op.operands[i];
     const std::uint64_t bytes = operand.managed ? operand.bytes : 0;
     mine.uses[i].first = i;
     const auto [last, fresh] =
         last_.try_emplace({operand.allocation, operand.offset}, past::LastUse{now(), i, bytes});
+    touched_.push_back(&last->second);
     if (fresh) {
       mine.change.written_anew += bytes;
       continue;

@@ -61,13 +61,14 @@ struct LastUse {
 // Finds the latest op before which the same ops passed, `length` of them with itself.
 class Windows {
  public:
-  explicit Windows(std::size_t length) : length_(length) {}
+  explicit Windows(std::size_t length);
   // The op's key comes behind the others. Returns where the same window ended last; unknown_op: nowhere.
   OpNumber push(std::uint64_t key, OpNumber op);
   void forget_before(OpNumber op);
 
  private:
   std::size_t length_;
+  std::uint64_t oldest_factor_ = 1;  // of the key that is taken off
   std::deque<std::uint64_t> keys_;
   std::uint64_t hash_ = 0;
   std::unordered_map<std::uint64_t, OpNumber> ends_;
@@ -99,7 +100,7 @@ class Foresight {
   const past::Op& at(OpNumber op) const { return past_[op - begin_]; }
   past::Op& at(OpNumber op) { return past_[op - begin_]; }
   void link(const tracker::Op& op, past::Op& mine);
-  void expect(const tracker::Op& op);
+  void expect();
   void judge(const past::LastUse& last);
   void follow(std::uint64_t exact);
   void forget_some();
@@ -107,6 +108,7 @@ class Foresight {
   OpNumber begin_ = 1;  // of the first op in past_
   std::deque<past::Op> past_;
   std::map<Place, past::LastUse> last_;
+  std::vector<past::LastUse*> touched_;  // by operand of the latest op
   past::Windows exact_{8}, alike_{24};
   OpNumber like_ = unknown_op;  // the earlier op that the latest one stands for
   double right_ = 1;            // the share of the latest expectations that were right

@@ -34,9 +34,9 @@ void Streaming::passed(const tracker::Op& op, const std::vector<ChunkUse>& uses)
 }
 
 // Goes through the ops to come, with the memory that is free, or will be without a copy. What they lack is
-// fetched as long as there is some; when none is left, so much has to be copied out. Of replacements that
-// serve a program as well, those that are made late move the least (Cao et al., SIGMETRICS 1995, sections 3
-// and 4: "conservative"), so little is fetched early.
+// fetched as long as there is some; when none is left, so much has to be copied out. Little is fetched early:
+// else a loop over more than fits would fetch all of it in each pass
+// (docs/decisions/0089-what-follows-is-what-followed-before.md).
 Status Streaming::move_ahead(Held& held) {
   if (residency_.landing() != nullptr || !foresight_.foresees()) return Done{};
   const std::uint64_t cap = pool_.cap();
@@ -65,7 +65,7 @@ Status Streaming::see_to(const std::pair<const OpNumber, Expected>& expected, Ou
   const Needs needs = gather_missing(expected.second);
   const std::uint64_t room = outlook.least > 0 ? static_cast<std::uint64_t>(outlook.least) : 0;
   outlook.may_come -= std::min(outlook.may_come, needs.early);
-  const std::uint64_t wanted = std::min({needs.missing, room, outlook.may_come});
+  const std::uint64_t wanted = whole_chunks(std::min(room, outlook.may_come));
   outlook.may_come -= wanted;
   outlook.least -= static_cast<std::int64_t>(wanted);  // from now on, not only from then on
   outlook.take(needs.missing + needs.clean);
@@ -79,6 +79,16 @@ Status Streaming::see_to(const std::pair<const OpNumber, Expected>& expected, Ou
   }
   outlook.lacking += wanted - came;
   return Done{};
+}
+
+// Bytes of the first chunks in `missing_` that fit into so many.
+std::uint64_t Streaming::whole_chunks(std::uint64_t most) const {
+  std::uint64_t bytes = 0;
+  for (const ChunkUse& use : missing_) {
+    if (bytes + use.chunk->bytes > most) break;
+    bytes += use.chunk->bytes;
+  }
+  return bytes;
 }
 
 bool Streaming::can_leave(const Chunk& chunk, Content content) const {
@@ -103,11 +113,9 @@ Result<std::uint64_t> Streaming::fetch(const Expected& what, std::uint64_t most,
     if (!reclaimed) return reclaimed.error();
   }
   gather_missing(what);
-  std::uint64_t bytes = 0;
-  std::size_t fit = 0;
-  for (; fit < missing_.size(); bytes += missing_[fit++].chunk->bytes)
-    if (bytes + missing_[fit].chunk->bytes > std::min(most, pool_.available())) break;
-  missing_.resize(fit);
+  const std::uint64_t bytes = whole_chunks(std::min(most, pool_.available()));
+  for (std::uint64_t more = Residency::missing(missing_); more > bytes; missing_.pop_back())
+    more -= missing_.back().chunk->bytes;
   if (missing_.empty()) return bytes;
   const auto resident = residency_.make_resident(missing_);
   if (!resident && resident.error().code != ErrorCode::out_of_memory) return resident.error();

@@ -13,7 +13,6 @@
 
 #include "runtime/memory/held.h"
 #include "runtime/memory/residency.h"
-#include "runtime/placement/demand.h"
 #include "runtime/placement/departures.h"
 #include "runtime/placement/foresight.h"
 #include "runtime/placement/placement.h"
@@ -33,6 +32,7 @@ struct Needs {
   std::uint64_t clean = 0;    // ... on the device, and on the host as well
   std::uint64_t early = 0;    // ... on the device because they were fetched for this
 };
+
 // What is known of the ops to come, up to the one at hand. In bytes.
 struct Outlook {
   std::int64_t spare = 0;      // memory at that op that is free, or will be without a copy
@@ -68,6 +68,7 @@ class Streaming {
   Status see_to(const std::pair<const OpNumber, Expected>& expected, Outlook& outlook, Held& held);
   Result<std::uint64_t> fetch(const Expected& what, std::uint64_t most, Held& held);
   Needs gather_missing(const Expected& what);
+  std::uint64_t whole_chunks(std::uint64_t most) const;
   bool can_leave(const Chunk& chunk, Content content) const;
   std::uint64_t bytes_without_copy() const;
   // Begins evictions: dead content first, then what is touched after `after` only, the last first.

@@ -240,7 +240,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   if (position)
     if (const auto acted = s.executor->after(*position, w.op); !acted)
       s.failures.report("evicting", acted.error(), "it stays on the device");
-  s.stream(w, position.has_value(), timed.has_value(), held);
+  s.move_ahead(w, position.has_value(), timed.has_value(), held);
   s.observers.recorder.launched(call);
   s.end_landing();
   s.plan(held);
@@ -249,7 +249,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
 
 // An op was launched: memory moves ahead of the next ones, unless a plan does that. What is timed is not to
 // be disturbed by more than it needs itself.
-void Session::Impl::stream(const Work& w, bool planned, bool timed, Held& held) {
+void Session::Impl::move_ahead(const Work& w, bool planned, bool timed, Held& held) {
   // As long as nothing was ever short, nobody need know what comes.
   if (setting.config.policy == Policy::keep || memory.placement->fallbacks() == 0) return;
   if (planned || executor->follows() || executor->aliased()) return memory.foresight.lose_track();

@@ -90,7 +90,7 @@ struct Session::Impl {
   Trace::Number show(const Call& call, const Work& w, StreamIndex stream,
                      std::optional<std::int32_t> position);
   void note_use(Work& w, StreamIndex stream, bool succeeded);
-  void stream(const Work& w, bool planned, bool timed, Held& held);
+  void move_ahead(const Work& w, bool planned, bool timed, Held& held);
   void try_substitute(const Call& call, tracker::Op& op);
   // For a call that is not made: Failures::refuse. If a call of pooch's own lacks memory, its caller says
   // what follows.

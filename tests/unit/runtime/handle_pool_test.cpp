@@ -79,6 +79,18 @@ TEST(HandlePool, OnceHandlesAreOfOneSizeALoopCreatesNone) {
   EXPECT_EQ(lazy.peak_bytes(), 256 * MiB);
 }
 
+TEST(HandlePool, WhatWasBrokenUpIsMadeWholeAgain) {
+  LazyDevice device(512 * MiB);
+  HandlePool pool(device, 256 * MiB);
+  std::vector<Pieces> pages;
+  for (int i = 0; i < 128; ++i) pages.push_back(*pool.acquire(2 * MiB));
+  for (const Pieces& page : pages) pool.give_back(page);
+  const auto large = pool.acquire(16 * MiB);
+  ASSERT_TRUE(large);
+  EXPECT_EQ(large->size(), 1u) << "not eight pages, which would be mapped one by one each time";
+  EXPECT_EQ(device.peak_bytes(), 256 * MiB);
+}
+
 TEST(HandlePool, TheUnitGrowsWithTheCapSoThatHandlesDoNotBecomeTooMany) {
   EXPECT_EQ(HandlePool::unit(64 * MiB), 2 * MiB);
   EXPECT_EQ(HandlePool::unit(16 * GiB), 2 * MiB);
