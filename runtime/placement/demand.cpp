@@ -16,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 // Cost per byte in one-way transfers, over the ops until it is touched again; where those are not known, they
 // are expected to be as many as passed since it was.
 double Demand::score(const Chunk& chunk, std::uint64_t clock) const {
+  if (chunk.state == ChunkState::evicting) return 0;  // that is paid
   const bool foreseen = foresight_.foresees() && chunk.next_use > foresight_.now();
   const double cost = !chunk.live ? 0 : (chunk.host_valid ? 0 : 1) + (foreseen && chunk.ends ? 0 : 1);
   const std::uint64_t ops = foreseen ? chunk.next_use - foresight_.now() : clock - chunk.last_use + 1;
@@ -29,11 +30,12 @@ Status Demand::make_room(std::uint64_t bytes, std::uint64_t op, Held& held) {
       moving_.await(held);
       continue;
     }
+    // Asked first: where it blocks, a round leaves out what may go as soon as it does not.
+    const auto blocked = order_.host_blocked();
+    if (!blocked) return blocked.error();
     const auto went = round(bytes - pool_.available(), op, held);
     if (!went) return went.error();
     if (*went) continue;
-    const auto blocked = order_.host_blocked();
-    if (!blocked) return blocked.error();
     const bool in_flight =
         std::any_of(residency_.mapped().begin(), residency_.mapped().end(),
                     [](const Chunk* chunk) { return chunk->pins > (chunk->stays ? 1 : 0); });
@@ -98,7 +100,9 @@ Status Demand::choose(std::uint64_t bytes, std::uint64_t op) {
     if (!*quiet) return Done{};
   }
   for (Chunk* chunk : residency_.mapped()) {
-    if (chunk->state != ChunkState::resident || chunk->pins > 0 || chunk->gathered_by == op) continue;
+    const bool leaving = chunk->state == ChunkState::evicting;
+    if ((chunk->state != ChunkState::resident && !leaving) || chunk->pins > 0 || chunk->gathered_by == op)
+      continue;
     if (policy_ == Policy::keep && chunk->live) continue;
     if (*blocked) {
       // Waiting for such a chunk could mean waiting for the program, which waits for us.
@@ -128,7 +132,9 @@ Status Demand::choose(std::uint64_t bytes, std::uint64_t op) {
 // False: the chunk cannot go, for lack of host memory or because it is in use again.
 Result<bool> Demand::begin(Chunk& chunk, Held& held) {
   for (;;) {
-    if (chunk.state != ChunkState::resident || chunk.pins > 0) return false;
+    if (chunk.pins > 0) return false;
+    if (chunk.state == ChunkState::evicting) return true;
+    if (chunk.state != ChunkState::resident) return false;
     const auto begun = residency_.begin_eviction(chunk);
     if (begun) return true;
     if (begun.error().code != ErrorCode::out_of_memory) return begun.error();

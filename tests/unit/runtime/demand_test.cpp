@@ -52,5 +52,29 @@ TEST(Demand, WhatIsTakenBackAndLeavesAgainIsWaitedForAgain) {
   EXPECT_EQ(first.state, ChunkState::evicted);
 }
 
+TEST(Demand, WhatIsOnItsWayOutMakesRoomToo) {
+  LazyDevice device(512 * MiB);
+  StreamOrder order(device);
+  HandlePool pool(device, 4 * MiB);
+  HostArena host(device, order, 64 * MiB);
+  Residency residency(device, order, pool, host, *device.create_stream(), *device.create_stream());
+  Foresight foresight;
+  Demand demand(device, order, pool, host, residency, foresight, Policy::demand);
+  Range& range = residency.open(Address{std::uint64_t{1} << 45}, 4 * MiB, AllocationId{1}, 4 * MiB);
+  const StreamIndex stream = order.index(*device.create_stream());
+  for (Chunk& chunk : range.chunks) {
+    const std::vector<ChunkUse> uses{{&chunk, false, true}};
+    ASSERT_TRUE(residency.make_resident(uses));
+    residency.used(uses, order.launched(stream), 1);
+    chunk.live = true;
+    ASSERT_TRUE(residency.begin_eviction(chunk));
+  }
+  SessionMutex mutex;
+  Held held(mutex);
+  EXPECT_TRUE(demand.make_room(4 * MiB, 2, held));
+  EXPECT_EQ(pool.available(), 4 * MiB);
+  EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
+}
+
 }  // namespace
 }  // namespace pooch::runtime
