@@ -38,6 +38,9 @@ struct PlanMap {
   // recompute: each replay that reads the map before the map returns recomputes it in temporary memory.
   // Otherwise it is back with the first replays that make all of it.
   bool brief = false;
+  // swap: it is away at the end of the iteration, and at the beginning of the next. There it comes back
+  // before it leaves again; or not at all, where the next iteration frees it.
+  bool across = false;
 };
 
 // A convolution for which the plan takes another algorithm than the program chose. This changes its numbers,
@@ -101,7 +104,8 @@ Result<Plan> plan_from_json(std::string_view text);
 
 // Checks what ties a plan's parts together, for any phase. Maps: in ascending order, each with a buffer of
 // its own. Before an op, maps are fetched and earlier ops are replayed; after it, maps leave. Every swapped
-// map leaves once and comes back afterwards, whole or in pieces from its start; every recomputed map is
+// map leaves once and comes back afterwards (beforehand or not at all, if it is away across the end), whole
+// or in pieces from its start; every recomputed map is
 // dropped once, and each op that makes it is replayed afterwards; nothing else moves. Error: as above.
 Status check(const Plan& plan);
 

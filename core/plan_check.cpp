@@ -149,16 +149,20 @@ void PlanCheck::moves() {
     const Moves& moves = moves_[i];
     const std::string path = fmt::format("/maps/{}", i);
     const int away = map.of == MapClass::keep ? 0 : 1;
-    const bool back = map.of == MapClass::swap;
+    const bool freed = map.across && moves.pieces == 0 && !moves.back;
+    const bool back = map.of == MapClass::swap && !freed;
     if (moves.away != away || moves.back != back) {
       fail(path,
            fmt::format("is of class {}, but leaves {} times and is {}", name(map.of), moves.away,
                        moves.back ? "fetched" : "not fetched whole"),
-           away == 0 ? "a map that nothing is done with"
-           : back    ? "one eviction, and prefetches of all of it"
-                     : "one drop");
-    } else if (back && moves.back_at <= moves.away_at) {
+           away == 0                  ? "a map that nothing is done with"
+           : map.of == MapClass::swap ? "one eviction, and prefetches of all of it"
+                                      : "one drop");
+    } else if (back && !map.across && moves.back_at <= moves.away_at) {
       fail(path, "is fetched before it has left", "a prefetch behind the eviction");
+    } else if (back && map.across && moves.back_at >= moves.away_at) {
+      fail(path, "is away across the iteration's end, and leaves before it is fetched",
+           "an eviction behind the prefetch");
     }
     for (const std::int32_t op : map.by) {
       const auto replay = last_replay_.find(op);

@@ -124,7 +124,7 @@ void actions(In& in, Plan::Actions& out, std::map<std::int32_t, double>* starts_
 // With what a class does not have.
 struct MapText {
   PlanMap map;
-  bool moved = false, by = false, alternative = false, brief = false;
+  bool moved = false, by = false, alternative = false, brief = false, across = false;
 };
 
 constexpr JsonField<MapText> map_fields[] = {
@@ -139,6 +139,7 @@ constexpr JsonField<MapText> map_fields[] = {
        in.array([&] { in.whole(m.map.by.emplace_back(), most_position); }), m.by = true;
      }},
     {"brief", false, [](In& in, MapText& m) { m.map.brief = in.boolean(), m.brief = true; }},
+    {"across", false, [](In& in, MapText& m) { m.map.across = in.boolean(), m.across = true; }},
     {"why", true, [](In& in, MapText& m) { in.text(m.map.why); }},
     {"cost_ms", true, [](In& in, MapText& m) { time(in, m.map.cost_ms); }},
     {"alternative", false,
@@ -153,6 +154,7 @@ void map(In& in, PlanMap& out) {
   if (text.by != (text.map.of == MapClass::recompute))
     in.refuse("a map with by, if it is of class recompute");
   if (text.brief && text.map.of != MapClass::recompute) in.refuse("a map with brief only of class recompute");
+  if (text.across && text.map.of != MapClass::swap) in.refuse("a map with across only of class swap");
   if (text.alternative != text.map.alternative_cost_ms.has_value())
     in.refuse("a map with both alternative and alternative_cost_ms, or neither");
   out = std::move(text.map);

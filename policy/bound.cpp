@@ -11,10 +11,14 @@
 //
 //   minimise     E[last]
 //   link         O[p] - O[p-1] <= rate_out (us[p] + e[p]),  I likewise
-//   order        O[p] <= A[p] = sum of B s over maps with leaves <= p;  I[p] <= O[p]
+//   order        O[p] <= A[p] = sum of B s over maps with leaves <= p;  I[p] <= W + O[p]
 //   return       I[p-1] + rate_in e[p] >= B[p] = sum of B s over maps with returns <= p
 //   replay       E[p] >= C[p] = sum of c r over maps with returns <= p
-//   memory       what is made and not away, less O[p-1] + rate_out e[p] - I[p-1] + D[p], fits beside base[p]
+//   memory       what is made and not away, less W + O[p-1] + rate_out e[p] - I[p-1] + D[p], fits beside
+//                base[p]
+//
+// W: what pauses across the iteration's end has left before. If nothing writes it, it needs no copy: it may
+// be in W alone, and its leaving is in no sum.
 #include <ClpSimplex.hpp>
 #include <algorithm>
 #include <array>
@@ -35,9 +39,9 @@ constexpr std::size_t most_points = 220;
 struct Bundle {
   double size = 0;
   double replay_ms = 0;  // of all; at the rate of its cheapest
-  bool droppable = false;
+  bool droppable = false, across = false, clean = false, for_good = false;
   std::vector<std::uint32_t> maps;
-  std::int32_t made = 0, leaves = 0, returns = 0, ends = 0;  // segments: the weakest of its maps
+  std::int32_t made = 0, leaves = 0, returns = 0, ends = 0, lingers = 0;  // segments: the weakest of its maps
 };
 
 struct Point {
@@ -126,13 +130,26 @@ class Program {
     const auto mark = [&](std::int32_t s) {
       return std::upper_bound(marks.begin(), marks.end(), s) - marks.begin();
     };
-    using Key = std::array<std::ptrdiff_t, 5>;
+    using Key = std::array<std::ptrdiff_t, 9>;
     std::map<Key, std::size_t> numbers;
     for (std::uint32_t m = 0; m < problem_.maps.size(); ++m) {
       const MovableMap& map = problem_.maps[m];
-      const Key key{mark(map.made), mark(map.leaves), mark(map.returns), mark(map.ends), map.droppable};
+      const Key key{mark(map.made), mark(map.leaves), mark(map.returns), mark(map.ends), mark(map.lingers),
+                    map.droppable,  map.across,       map.clean,         map.for_good};
       const auto [at, is_new] = numbers.try_emplace(key, bundles_.size());
-      if (is_new) bundles_.push_back({0, 0, map.droppable, {}, map.made, map.leaves, map.returns, map.ends});
+      if (is_new)
+        bundles_.push_back({0,
+                            0,
+                            map.droppable,
+                            map.across,
+                            map.clean,
+                            map.for_good,
+                            {},
+                            map.made,
+                            map.leaves,
+                            map.returns,
+                            map.ends,
+                            map.lingers});
       Bundle& bundle = bundles_[at->second];
       const double more = static_cast<double>(map.bytes) / unit, rate = map.replay_us / 1e3 / more;
       const double least = bundle.size > 0 ? std::min(rate, bundle.replay_ms / bundle.size) : rate;
@@ -222,9 +239,11 @@ class Program {
     put_own(link_out, p, -rate_out), put_own(link_in, p, -rate_in);
     at_most(link_out, rate_out * point.ms);
     at_most(link_in, rate_in * point.ms);
-    at_most({{in(p), 1}, {out(p), -1}}, 0);
-
     const Changes changes = changes_at(p);
+    if (first) grow(left_before_, changes.left_before);
+    Terms came{{in(p), 1}, {out(p), -1}};
+    put(came, left_before_, -1);
+    at_most(came, 0);
     grow(may_leave_, changes.leave);
     grow(must_be_back_, changes.back);
     grow(replayed_, changes.replayed);
@@ -241,6 +260,7 @@ class Program {
       at_most(replay, 0);
     }
     Terms memory;
+    put(memory, left_before_, -1);
     if (!first) memory.emplace_back(out(p - 1), -1), memory.emplace_back(in(p - 1), 1);
     put_own(memory, p, -rate_out), put(memory, dropped_, -1);
     const double room =
@@ -250,7 +270,8 @@ class Program {
 
   struct Changes {
     Terms leave, back, replayed, dropped;
-    double live = 0;  // made and not yet ended at the tight segment
+    Terms left_before;  // of the first point
+    double live = 0;    // made and not yet ended at the tight segment
   };
   Changes changes_at(std::size_t p) const {
     const Point& point = points_[p];
@@ -261,15 +282,23 @@ class Program {
     const auto within = [&](std::int32_t s) { return point.first <= s && s <= point.last; };
     for (int m = 0; m < maps(); ++m) {
       const Bundle& map = bundles_[m];
-      if (within(map.leaves)) changes.leave.emplace_back(swapped(m), size(m));
-      if (within(map.returns)) {
+      if (map.across && p == 0) changes.left_before.emplace_back(swapped(m), size(m));
+      if (within(map.leaves) && !map.clean) changes.leave.emplace_back(swapped(m), size(m));
+      if (within(map.returns) && !map.for_good) {
         changes.back.emplace_back(swapped(m), size(m));
         changes.replayed.emplace_back(recomputed(m), map.replay_ms);
       }
       // What has ended has left and come back, which O and I both count.
       if (map.made <= point.tight && map.ends >= point.tight) changes.live += size(m);
+      // Of the iteration before.
+      const int lingers = map.for_good && point.tight <= map.lingers,
+                lingered = p > 0 && map.for_good && points_[p - 1].tight <= map.lingers;
+      changes.live += lingers * size(m);
+      if (lingers != lingered) changes.dropped.emplace_back(swapped(m), (lingers - lingered) * size(m));
       const int now = away(map, point.tight), before = p > 0 && away(map, points_[p - 1].tight);
       if (now != before) changes.dropped.emplace_back(recomputed(m), (now - before) * size(m));
+      const bool gone = point.tight > map.leaves, was_gone = p > 0 && points_[p - 1].tight > map.leaves;
+      if (map.clean && gone && !was_gone) changes.dropped.emplace_back(swapped(m), size(m));
     }
     return changes;
   }
@@ -286,8 +315,9 @@ class Program {
     std::vector<int> rows, columns;
     std::vector<double> values;
   } entries_;
-  // Columns of A, B, C, D.
-  int may_leave_ = nowhere, must_be_back_ = nowhere, replayed_ = nowhere, dropped_ = nowhere;
+  // Columns of W, A, B, C, D.
+  int left_before_ = nowhere, may_leave_ = nowhere, must_be_back_ = nowhere, replayed_ = nowhere,
+      dropped_ = nowhere;
   std::vector<std::pair<int, double>> memory_rows_;  // row, room for maps in a device of 0 bytes
 };
 

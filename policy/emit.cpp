@@ -179,7 +179,10 @@ Plan write_plan(const Problem& problem, const Decision& decision, std::string_vi
     made.buffer = map.buffer;
     made.bytes = map.bytes;
     made.of = plan_class(decision.choice.of[m]);
-    if (made.of == MapClass::swap) plan.host_bytes += made.moved = decision.choice.swapped(problem, m);
+    if (made.of == MapClass::swap) {
+      plan.host_bytes += made.moved = decision.choice.swapped(problem, m);
+      made.across = map.ends_away();
+    }
     if (made.of == MapClass::recompute) {
       made.by = map.producers;
       made.brief = decision.choice.is_brief(m);

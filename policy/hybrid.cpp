@@ -35,6 +35,11 @@ constexpr double at_bound = 1.001;
 
 using Order = std::vector<std::uint32_t>;
 
+// On its way out and back.
+double copies_us(const Problem& problem, const MovableMap& map) {
+  return (map.clean ? 0 : problem.out.us(map.bytes)) + (map.for_good ? 0 : problem.in.us(map.bytes));
+}
+
 // Capuchin (Peng et al., ASPLOS 2020): swap first what has the most time between its way out and back.
 Order by_free_time(const Problem& problem) {
   std::vector<double> starts{0};
@@ -43,8 +48,8 @@ Order by_free_time(const Problem& problem) {
   Order order;
   for (std::uint32_t m = 0; m < problem.maps.size(); ++m) {
     const MovableMap& map = problem.maps[m];
-    free[m] =
-        starts[map.returns] - starts[map.leaves + 1] - problem.out.us(map.bytes) - problem.in.us(map.bytes);
+    const double around = map.across ? starts.back() : 0;
+    free[m] = around + starts[map.returns] - starts[map.leaves + 1] - copies_us(problem, map);
     order.push_back(m);
   }
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return free[a] > free[b]; });
@@ -82,9 +87,10 @@ Order by_relief_per_cost(const Problem& problem, std::uint64_t cap) {
   std::vector<double> worth;
   for (std::uint32_t m = 0; m < problem.maps.size(); ++m) {
     const MovableMap& map = problem.maps[m];
-    const double copies = problem.out.us(map.bytes) + problem.in.us(map.bytes);
+    const double copies = copies_us(problem, map);
     const double cost = map.droppable ? std::min(copies, map.replay_us) : copies;
-    worth.push_back((relief[map.returns] - relief[map.leaves + 1]) * static_cast<double>(map.bytes) /
+    const double around = map.across ? relief.back() : 0;
+    worth.push_back((around + relief[map.returns] - relief[map.leaves + 1]) * static_cast<double>(map.bytes) /
                     std::max(1e-3, cost));
     order.push_back(m);
   }

@@ -6,6 +6,8 @@
 #include <functional>
 #include <limits>
 
+#include "policy/movable.h"
+
 namespace pooch::policy {
 namespace {
 
@@ -75,7 +77,7 @@ class Reader {
  public:
   Reader(const Profile& profile, const PhaseProfile& phase) : profile_(profile), phase_(phase) {}
 
-  Result<Problem> read(const LinkRates& rates);
+  Result<Problem> read(const LinkRates& rates, Movers movers);
 
  private:
   struct Use {
@@ -85,8 +87,8 @@ class Reader {
   void collect_uses();
   bool saves_time(std::int32_t position, const ProfileSubstitute& by) const;
   void substitute(std::int32_t position, const ProfileSubstitute& by);
-  void find_maps();
-  void consider(std::uint32_t buffer);
+  void find_maps(Movers movers);
+  std::string name_of(const MovableMap& map) const;
   void name_maps();
   void find_base();
   std::vector<std::int32_t> layers_of_ops() const;
@@ -159,47 +161,14 @@ void Reader::collect_uses() {
   }
 }
 
-// The buffer is movable if its longest pause lies between uses and a feature map or the input crosses it.
-void Reader::consider(std::uint32_t buffer) {
-  const ProfileBuffer& memory = phase_.buffers[buffer];
-  const auto& uses = uses_[buffer];
-  if (!memory.managed || memory.bytes < granularity || uses.size() < 2) return;
-  std::size_t longest = 0;
-  for (std::size_t i = 0; i + 1 < uses.size(); ++i) {
-    const auto pause = [&](std::size_t at) { return starts_[uses[at + 1]] - starts_[uses[at] + 1]; };
-    if (pause(i) > pause(longest)) longest = i;
-  }
-  MovableMap map;
-  map.buffer = buffer;
-  map.bytes = rounded(memory.bytes);
-  map.leaves = uses[longest];
-  map.returns = uses[longest + 1];
-  if (map.returns - map.leaves < 2) return;
-  map.made = memory.from == outside ? 0 : uses.front();
-  map.ends = memory.until == outside ? ops() - 1 : std::max(uses.back(), memory.until - 1);
-  bool movable = false;
-  for (const std::uint32_t v : versions_of_[buffer]) {
-    const ProfileVersion& version = phase_.versions[v];
-    if (version.producer > map.leaves || version.readers.empty() || version.readers.back() < map.returns)
-      continue;
-    map.content.push_back(v);
-    const std::int32_t producer = problem_.producer_of[v];
-    if (producer != outside && (map.producers.empty() || map.producers.back() != producer))
-      map.producers.push_back(producer);
-    movable |= version.role == Role::feature_map || version.role == Role::input;
-    if (version.role == Role::parameter || version.role == Role::gradient) return;
-  }
-  if (!movable) return;
-  for (const std::uint32_t v : map.content)
-    problem_.map_of[v] = static_cast<std::int32_t>(problem_.maps.size());
-  problem_.map_of_buffer[buffer] = static_cast<std::int32_t>(problem_.maps.size());
-  problem_.maps.push_back(std::move(map));
-}
-
-void Reader::find_maps() {
+void Reader::find_maps(Movers movers) {
   problem_.map_of.assign(phase_.versions.size(), nowhere);
   problem_.map_of_buffer.assign(phase_.buffers.size(), nowhere);
-  for (std::uint32_t b = 0; b < phase_.buffers.size(); ++b) consider(b);
+  problem_.maps = movable_maps({phase_, uses_, versions_of_, problem_.producer_of, starts_}, movers);
+  for (std::int32_t m = 0; m < static_cast<std::int32_t>(problem_.maps.size()); ++m) {
+    for (const std::uint32_t v : problem_.maps[m].content) problem_.map_of[v] = m;
+    problem_.map_of_buffer[problem_.maps[m].buffer] = m;
+  }
 }
 
 void Reader::name_maps() {
@@ -212,10 +181,24 @@ void Reader::name_maps() {
       problem_.maps[owner].name = graph[g].name;
     }
   }
-  for (std::size_t i = 0; i < problem_.maps.size(); ++i) {
-    if (problem_.maps[i].name.empty())
-      problem_.maps[i].name = fmt::format("buffer {}", problem_.maps[i].buffer);
-  }
+  for (MovableMap& map : problem_.maps)
+    if (map.name.empty()) map.name = name_of(map);
+}
+
+// Of a buffer that the layer graph does not name, by what it is for: "conv3_2 weights".
+std::string Reader::name_of(const MovableMap& map) const {
+  const auto role = [&](Role of) {
+    return std::any_of(map.content.begin(), map.content.end(),
+                       [&](std::uint32_t v) { return phase_.versions[v].role == of; });
+  };
+  const bool gradient = role(Role::gradient), parameter = !gradient && role(Role::parameter);
+  if (!gradient && !parameter) return fmt::format("buffer {}", map.buffer);
+  for (const Layer& layer : phase_.graph.layers)
+    for (const std::int32_t p : gradient ? layer.backward : layer.forward)
+      if (std::binary_search(uses_[map.buffer].begin(), uses_[map.buffer].end(), p))
+        return fmt::format("{} {} {}", layer.name.substr(0, layer.name.find(' ')),
+                           gradient ? "gradient" : "weights", map.buffer);
+  return fmt::format("{} {}", gradient ? "gradient" : "state", map.buffer);
 }
 
 // Bytes by position of everything but maps. Managed memory counts from its first use, everything else from
@@ -223,9 +206,12 @@ void Reader::name_maps() {
 void Reader::find_base() {
   std::vector<std::int64_t> change(ops() + 2, 0), small_change(ops() + 2, 0);
   fresh_.assign(ops() + 2, 0);
+  std::vector<bool> stood_in_for(phase_.buffers.size(), false);  // a map counts it
+  for (const MovableMap& map : problem_.maps)
+    if (map.for_good) stood_in_for[map.earlier] = true;
   for (std::uint32_t b = 0; b < phase_.buffers.size(); ++b) {
     const ProfileBuffer& buffer = phase_.buffers[b];
-    if (problem_.map_of_buffer[b] != nowhere) continue;
+    if (problem_.map_of_buffer[b] != nowhere || stood_in_for[b]) continue;
     std::int32_t from = buffer.from == outside ? 0 : buffer.from;
     const std::int32_t until = buffer.until == outside ? ops() + 1 : buffer.until;
     if (buffer.managed && buffer.from != outside) {
@@ -239,11 +225,14 @@ void Reader::find_base() {
     if (buffer.managed && buffer.from != outside) fresh_[from] += rounded(buffer.bytes);
     list[std::min(until, ops() + 1)] -= bytes;
   }
+  const std::vector<std::uint64_t> in_turn =
+      bytes_in_turn({phase_, uses_, versions_of_, problem_.producer_of, starts_}, problem_.maps);
   std::int64_t live = 0, small = 0;
   for (std::int32_t p = 0; p < ops(); ++p) {
     live += change[p];
     small += small_change[p];
-    base_.push_back(static_cast<std::uint64_t>(live) + rounded(static_cast<std::uint64_t>(small)));
+    base_.push_back(static_cast<std::uint64_t>(live) + rounded(static_cast<std::uint64_t>(small)) +
+                    rounded(in_turn[p]));
   }
 }
 
@@ -263,6 +252,7 @@ void Reader::make_segments() {
   for (const MovableMap& map : problem_.maps) {
     for (const std::int32_t p : uses_[map.buffer]) touches[p] = 1;
     touches[map.ends] = 1;
+    if (map.lingers != nowhere) touches[map.lingers] = 1;
   }
   for (const ProfileCopy& copy : phase_.copies) {
     if (copy.before < ops()) touches[copy.before] = 1;
@@ -284,7 +274,8 @@ void Reader::make_segments() {
     problem_.segment_of.push_back(problem_.last_segment());
   }
   for (MovableMap& map : problem_.maps) {
-    for (std::int32_t* at : {&map.made, &map.leaves, &map.returns, &map.ends}) *at = problem_.segment_of[*at];
+    for (std::int32_t* at : {&map.made, &map.leaves, &map.returns, &map.ends, &map.lingers})
+      if (*at != nowhere) *at = problem_.segment_of[*at];
   }
   problem_.turn = phase_.turn == outside ? problem_.last_segment() : problem_.segment_of[phase_.turn];
 }
@@ -369,7 +360,6 @@ double Reader::own_replay_us(const MovableMap& map) const {
 
 void Reader::judge_maps() {
   for (MovableMap& map : problem_.maps) {
-    map.droppable = true;
     for (const std::uint32_t v : map.content) {
       map.droppable &= reproducible_[v] >= problem_.segments[map.returns].last;
     }
@@ -435,7 +425,7 @@ void Reader::host_copies() {
                    [](const HostCopy& a, const HostCopy& b) { return a.segment < b.segment; });
 }
 
-Result<Problem> Reader::read(const LinkRates& rates) {
+Result<Problem> Reader::read(const LinkRates& rates, Movers movers) {
   if (phase_.ops.empty())
     return Error{ErrorCode::invalid_argument, fmt::format("profile: phase {} has no ops", phase_.id)};
   Result<LinkFit> out = link_of(profile_, phase_, false, rates.out),
@@ -448,7 +438,7 @@ Result<Problem> Reader::read(const LinkRates& rates) {
   if (!(problem_.compute_us > 0)) {
     return Error{ErrorCode::invalid_argument, fmt::format("profile: phase {} was not timed", phase_.id)};
   }
-  find_maps();
+  find_maps(movers);
   name_maps();
   find_base();
   make_segments();
@@ -460,8 +450,9 @@ Result<Problem> Reader::read(const LinkRates& rates) {
 
 }  // namespace
 
-Result<Problem> make_problem(const Profile& profile, const PhaseProfile& phase, const LinkRates& rates) {
-  return Reader(profile, phase).read(rates);
+Result<Problem> make_problem(const Profile& profile, const PhaseProfile& phase, const LinkRates& rates,
+                             Movers movers) {
+  return Reader(profile, phase).read(rates, movers);
 }
 
 }  // namespace pooch::policy

@@ -1,9 +1,12 @@
-// What there is to decide in one phase: which feature maps can leave the device between their last use in
-// forward and their first in backward, when that is, and what the rest of the program needs meanwhile.
+// What there is to decide in one phase: which buffers can leave the device between two uses, when that is,
+// and what the rest of the program needs meanwhile.
 //
 // A *map* here is a managed buffer whose content is read again after its longest pause. It may be away only
-// during that pause. A *segment* is one op that touches a map, or a run of ops that touch none; plans act
-// between segments.
+// during that pause. Feature maps pause between forward and backward. Weights, gradients and optimiser states
+// pause there, before the step, or *across* the end of the iteration: then the buffer is away when an
+// iteration begins, and between its first use and its last it is there. What the next iteration frees unread
+// leaves for good. A *segment* is one op that touches a
+// map, or a run of ops that touch none; plans act between segments.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +29,7 @@ struct MovableMap {
   // Segments, inclusive.
   std::int32_t made = 0;     // first use
   std::int32_t leaves = 0;   // last use before the pause
-  std::int32_t returns = 0;  // first use after it
+  std::int32_t returns = 0;  // first use after it; before `leaves` if the pause is across the iteration's end
   std::int32_t ends = 0;     // its memory is freed after this one; the last segment if it outlives the phase
   std::int32_t remade = 0;   // its replays run before this one: `returns`, or the one ahead of it
   std::vector<std::uint32_t> content;   // versions that are read after the pause
@@ -35,6 +38,16 @@ struct MovableMap {
   bool by_convolution = false;          // a convolution made (a part of) it
   bool read_by_convolution = false;     // ... or reads it in forward
   double replay_us = 0;                 // of the ops that write its own memory: the least that a replay takes
+  bool across = false;                  // it pauses across the iteration's end
+  bool clean = false;                   // across: no iteration writes it, so it leaves without a copy
+  // It does not come back: the next iteration frees it untouched. What the iteration before left so is the
+  // buffer `earlier`, which is there until the segment `lingers` (nowhere: not at all), if it has not left.
+  bool for_good = false;
+  std::uint32_t earlier = 0;
+  std::int32_t lingers = nowhere;
+  bool in_turn = false;  // for good: where it is kept, a layout has both ranges for it all the time
+  // A plan that moves it has it nowhere on the device after `leaves`.
+  bool ends_away() const { return across || for_good; }
 };
 
 struct Segment {
@@ -103,8 +116,15 @@ struct LinkRates {
   std::optional<double> out, in;
 };
 
+// Which buffers are maps.
+enum class Movers : std::uint8_t {
+  feature_maps,  // and inputs
+  everything,    // ... and what outlives an iteration, where that is a part of the need worth moving
+};
+
 // If pooch copied nothing while it measured, the link's rate comes from the program's own copies. Error:
 // invalid_argument if the phase was not timed, or its link was neither measured nor given or carries nothing.
-Result<Problem> make_problem(const Profile& profile, const PhaseProfile& phase, const LinkRates& rates = {});
+Result<Problem> make_problem(const Profile& profile, const PhaseProfile& phase, const LinkRates& rates = {},
+                             Movers movers = Movers::feature_maps);
 
 }  // namespace pooch::policy

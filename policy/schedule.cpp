@@ -14,6 +14,8 @@ constexpr std::size_t longest_chain = 250;
 
 // The operand must be there when a replay before `position` reads it.
 bool Simulator::need_version(const Choice& choice, const Source& source, std::int32_t position) {
+  const std::int32_t producer = problem_.producer_of[source.version];
+  if (has_left(choice, source, position)) return producer >= 0 && need_op(choice, producer, position);
   if (source.valid_until >= position && stays_there(choice, source, position)) return true;
   if (source.map != nowhere && source.valid_until >= position &&
       !choice.is_brief(source.map)) {  // it comes back with its map
@@ -24,8 +26,14 @@ bool Simulator::need_version(const Choice& choice, const Source& source, std::in
     }
     return true;
   }
-  const std::int32_t producer = problem_.producer_of[source.version];
   return producer >= 0 && need_op(choice, producer, position);
+}
+
+// Away until the iteration's end.
+bool Simulator::has_left(const Choice& choice, const Source& source, std::int32_t position) const {
+  if (source.home == nowhere || choice.of[source.home] == Class::keep) return false;
+  const MovableMap& home = problem_.maps[source.home];
+  return home.ends_away() && position > problem_.segments[home.leaves].last;
 }
 
 // Whether the plan leaves it alone, in memory that nothing else was written to. A map that is made again has
@@ -84,7 +92,7 @@ void Simulator::place_chain(const Choice& choice, std::int32_t segment, std::uin
     const std::int32_t step = first + static_cast<std::int32_t>(i);
     for (const Source& source : problem_.sources[chain_ops_[i]]) {
       if (source.map != nowhere && choice.of[source.map] == Class::swap &&
-          segment > problem_.maps[source.map].leaves) {
+          !problem_.maps[source.map].ends_away() && segment > problem_.maps[source.map].leaves) {
         std::int32_t& needed = needed_at_[source.map];
         if (needed == nowhere || needed > step) needed = step;
       }
@@ -159,13 +167,21 @@ void Simulator::account(const Choice& choice) {
     auto away = static_cast<std::int64_t>(map.bytes);
     if (choice.of[m] == Class::keep) away = 0;
     if (choice.of[m] == Class::swap) away = static_cast<std::int64_t>(choice.swapped(problem_, m));
+    if (map.in_turn && away == 0) {
+      hold(0, static_cast<std::int32_t>(count) - 1, 2 * static_cast<std::int64_t>(map.bytes));
+      continue;
+    }
     hold(made, ends, static_cast<std::int64_t>(map.bytes) - away);
+    if (map.lingers != nowhere)
+      hold(0, schedule_.step_of[map.lingers], static_cast<std::int64_t>(map.bytes) - away);
     if (away == 0) continue;
-    hold(made, schedule_.step_of[map.leaves], away);
+    const std::int32_t leaves = schedule_.step_of[map.leaves];
+    if (!map.across) hold(made, leaves, away);
+    if (map.for_good) continue;
     if (choice.of[m] == Class::recompute) {
       hold(returned_at_[m] == nowhere ? schedule_.step_of[map.returns] : returned_at_[m], ends, away);
     } else {
-      hold(needed_at_[m], ends, away);
+      hold(needed_at_[m], map.across ? leaves : ends, away);
       for (auto left = static_cast<std::uint64_t>(away); left > 0; left -= piece(m, left))
         schedule_.fetches.push_back({m, piece(m, left), needed_at_[m], needed_at_[m]});
     }
@@ -201,7 +217,7 @@ void Simulator::find_latest_starts() {
 
 // First step of the layer, or of the convolution, whose backward comes before the reader's.
 std::int32_t Simulator::layer_trigger(const Fetch& fetch) const {
-  const std::int32_t leaves = schedule_.step_of[problem_.maps[fetch.map].leaves] + 1;
+  const std::int32_t leaves = away_from(fetch.map);
   const auto layer = [&](std::int32_t step) {
     return problem_.segments[schedule_.steps[step].segment].layer;
   };
@@ -250,8 +266,7 @@ void Simulator::place_early() {
     std::int32_t enough = previous;
     while (enough + 1 < fetch.deadline && starts_[static_cast<std::size_t>(enough) + 1] <= latest_starts_[k])
       ++enough;
-    const std::int32_t away = schedule_.step_of[problem_.maps[fetch.map].leaves] + 1;
-    fetch.trigger = std::min(fetch.deadline, std::max({fits, enough, away, previous}));
+    fetch.trigger = std::min(fetch.deadline, std::max({fits, enough, away_from(fetch.map), previous}));
     fetch.squeezed = fetch.trigger == fits;
     previous = fetch.trigger;
   }

@@ -54,7 +54,8 @@ bool Search::change(Choice& choice, std::size_t map, Class to, double progress) 
       piece_of(problem_.maps[map].bytes, std::as_const(simulator_).rules().piece_bytes);
   std::uint64_t part = 0;
   // Parts of maps are for the end, when whole ones are about right.
-  if (to == Class::swap && progress > 0.5 && problem_.maps[map].bytes > unit && below(3) == 0) {
+  if (to == Class::swap && progress > 0.5 && problem_.maps[map].bytes > unit && below(3) == 0 &&
+      !problem_.maps[map].for_good) {
     part = unit * (1 + below((problem_.maps[map].bytes - 1) / unit));
   }
   const std::uint8_t brief = to == Class::recompute && progress > 0 && below(3) == 0;

@@ -76,8 +76,14 @@ void Simulator::wait_for_memory(Clock& clock, std::int32_t step) {
     }
   };
   settle();
+  // What the iteration before left to leave delays the fetches that are granted at once, not the first op.
+  std::uint64_t at_once = 0;
+  for (const Fetch& fetch : schedule_.fetches) {
+    if (step > 0 || fetch.trigger > 0) break;
+    at_once += fetch.bytes;
+  }
   while (clock.evictions_done < evictions_.size() &&
-         schedule_.live[step] + clock.leaving > rules_.cap + clock.reserved) {
+         schedule_.live[step] + clock.leaving > rules_.cap + clock.reserved + at_once) {
     const Flight& flight = evictions_[clock.evictions_done];
     if (clock.trace) {
       clock.trace->stalls.push_back(
@@ -104,7 +110,7 @@ void Simulator::wait_for_fetches(Clock& clock, std::int32_t step) {
 void Simulator::evict(Clock& clock, const Choice& choice, std::int32_t segment) {
   for (const std::uint32_t map : problem_.by_leave[segment]) {
     if (choice.of[map] != Class::keep && !rules_.placed) clock.host += handles_us(problem_.maps[map].bytes);
-    if (choice.of[map] != Class::swap) continue;
+    if (choice.of[map] != Class::swap || problem_.maps[map].clean) continue;
     const double leaves = rules_.eviction_beside ? clock.op_start : clock.compute;
     for (std::uint64_t left = choice.swapped(problem_, map), bytes; left > 0; left -= bytes) {
       bytes = piece(map, left);
@@ -154,15 +160,61 @@ void Simulator::copies_for_the_next(Clock& clock) const {
   }
 }
 
-// Without stalls, step i starts at starts_[i]; stalls only add up.
 void Simulator::keep_time(const Choice& choice, Trace* trace, double most_us, Outcome& outcome) {
-  Checkpoint from = resume(choice, trace);
+  if (run_clock(resume(choice, trace), choice, trace, most_us, outcome))
+    begin_with_what_leaves(choice, trace, most_us, outcome);
+}
+
+// What is still on its way out at the end of the iteration delays the next one. All are alike, so that is
+// this one.
+void Simulator::begin_with_what_leaves(const Choice& choice, Trace* trace, double most_us, Outcome& outcome) {
+  std::vector<Flight> leaving;
+  for (const Flight& flight : evictions_)
+    if (flight.end > outcome.us) leaving.push_back(flight);
+  if (leaving.empty()) return;
+  // Later runs are compared with how this one went without.
+  first_.checkpoints.swap(checkpoints_);
+  first_.evictions.swap(evictions_);
+  first_.arrivals.swap(arrivals_);
+  checkpoints_.clear();
+  evictions_.clear();
+  arrivals_.clear();
+  left_at_.assign(problem_.maps.size(), 0);
+  Checkpoint from;
+  for (Flight& flight : leaving) {
+    flight.start -= outcome.us, flight.end -= outcome.us;
+    from.clock.out = left_at_[flight.map] = flight.end;
+    from.clock.leaving += flight.bytes;
+    evictions_.push_back(flight);
+  }
+  if (trace != nullptr) *trace = {};
+  run_clock(from, choice, trace, most_us, outcome);
+  checkpoints_.swap(first_.checkpoints);
+  evictions_.swap(first_.evictions);
+  arrivals_.swap(first_.arrivals);
+  first_.checkpoints.clear();
+}
+
+// Whether the clock stands as it did at this step of the first run: then all goes on as it did.
+bool Simulator::has_caught_up(const Clock& clock, std::int32_t step) const {
+  const auto index = static_cast<std::size_t>(step / steps_between);
+  if (index >= first_.checkpoints.size()) return false;
+  const Clock& before = first_.checkpoints[index].clock;
+  return clock.compute == before.compute && clock.out == before.out && clock.in == before.in &&
+         clock.host == before.host && clock.leaving == before.leaving && clock.reserved == before.reserved;
+}
+
+// Without stalls, step i starts at starts_[i]; stalls only add up. False: it ended ahead of time, with the
+// outcome as it was where it caught up with the first run, or too late.
+bool Simulator::run_clock(Checkpoint from, const Choice& choice, Trace* trace, double most_us,
+                          Outcome& outcome) {
   Clock& clock = from.clock;
   clock.trace = trace;
   const auto count = static_cast<std::int32_t>(schedule_.steps.size());
   const double least_us = starts_[count - 1] + schedule_.steps[count - 1].us;
   const double most_stalls = most_us - least_us;
   for (std::int32_t i = from.step; i < count; ++i) {
+    if (i % steps_between == 0 && trace == nullptr && has_caught_up(clock, i)) return false;
     if (i % steps_between == 0 && (checkpoints_.empty() || checkpoints_.back().step < i))
       checkpoints_.push_back({i, clock, evictions_.size(), arrivals_.size()});
     const Step& step = schedule_.steps[i];
@@ -180,7 +232,7 @@ void Simulator::keep_time(const Choice& choice, Trace* trace, double most_us, Ou
     const double start = clock.op_start = clock.compute;
     if (start - starts_[i] > most_stalls) {
       outcome.us = least_us + (start - starts_[i]);
-      return;
+      return false;
     }
     clock.compute += step.us;
     if (trace) {
@@ -194,6 +246,7 @@ void Simulator::keep_time(const Choice& choice, Trace* trace, double most_us, Ou
   outcome.us = clock.compute;
   outcome.out_busy_us = clock.out_busy;
   outcome.in_busy_us = clock.in_busy;
+  return true;
 }
 
 Outcome Simulator::arrange(const Choice& choice) {

@@ -147,6 +147,7 @@ class Simulator {
   void lay_out(const Choice& choice);
   bool add_chain(const Choice& choice, std::uint32_t map);
   bool need_version(const Choice& choice, const Source& source, std::int32_t position);
+  bool has_left(const Choice& choice, const Source& source, std::int32_t position) const;
   bool stays_there(const Choice& choice, const Source& source, std::int32_t position) const;
   bool need_op(const Choice& choice, std::int32_t op, std::int32_t position);
   std::int32_t replayed_before(std::uint32_t map) const {
@@ -159,6 +160,10 @@ class Simulator {
   void place_early();
   void find_latest_starts();
   std::int32_t layer_trigger(const Fetch& fetch) const;
+  // The first step before which the map may be fetched.
+  std::int32_t away_from(std::uint32_t map) const {
+    return problem_.maps[map].across ? 0 : schedule_.step_of[problem_.maps[map].leaves] + 1;
+  }
   struct Clock {
     double compute = 0, out = 0, in = 0, host = 0;  // when each is free
     double op_start = 0;
@@ -195,6 +200,9 @@ class Simulator {
   Checkpoint resume(const Choice& choice, const Trace* trace);
   Outcome arrange(const Choice& choice);
   void keep_time(const Choice& choice, Trace* trace, double most_us, Outcome& outcome);
+  void begin_with_what_leaves(const Choice& choice, Trace* trace, double most_us, Outcome& outcome);
+  bool has_caught_up(const Clock& clock, std::int32_t step) const;
+  bool run_clock(Checkpoint from, const Choice& choice, Trace* trace, double most_us, Outcome& outcome);
   void start_fetches(Clock& clock, std::int32_t step);
   void wait_for_memory(Clock& clock, std::int32_t step);
   void wait_for_fetches(Clock& clock, std::int32_t step);
@@ -232,6 +240,10 @@ class Simulator {
   std::vector<double> latest_starts_;  // by fetch
   Base base_;
   std::vector<Checkpoint> checkpoints_;  // of the last run, ascending
+  struct {
+    std::vector<Flight> evictions, arrivals;
+    std::vector<Checkpoint> checkpoints;
+  } first_;  // of the first run, while it is run again with what leaves at its end
 };
 
 }  // namespace pooch::policy

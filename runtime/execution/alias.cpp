@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -24,24 +26,29 @@ std::size_t AliasMode::index_of(const Script* script) const {
 
 void AliasMode::index_places() {
   index_.clear();
-  for (std::size_t i = 0; i < places_.size(); ++i) index_[&chunk_of(places_[i])] = i;
+  chunks_.clear();
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    for (Chunk* const chunk : {&chunk_of(places_[i]), &twin_of(places_[i])})
+      if (index_.try_emplace(chunk, PlacedChunk{i}).second) chunks_.push_back(chunk);
 }
 
 // Those that have places.
 std::vector<Range*> AliasMode::ranges() const {
+  std::set<std::uint32_t> numbers;
+  for (const Place& place : places_) numbers.insert({place.range, place.twin});
   std::vector<Range*> all;
-  for (std::size_t i = 0; i < places_.size(); ++i)
-    if (i == 0 || places_[i].range != places_[i - 1].range)
-      all.push_back(residents_.ranges[places_[i].range]);
+  for (const std::uint32_t range : numbers) all.push_back(residents_.ranges[range]);
   return all;
 }
 
 // Into the pieces of the layout, once nothing has memory.
 Status AliasMode::cut_chunks() {
-  for (std::size_t i = 0; i < places_.size();) {
-    const std::uint32_t range = places_[i].range;
+  std::map<std::uint32_t, std::map<std::size_t, std::uint64_t>> sizes_of;  // by range and piece
+  for (const Place& place : places_)
+    for (const std::uint32_t range : {place.range, place.twin}) sizes_of[range][place.piece] = place.bytes;
+  for (const auto& [range, by_piece] : sizes_of) {
     std::vector<std::uint64_t> sizes;
-    for (; i < places_.size() && places_[i].range == range; ++i) sizes.push_back(places_[i].bytes);
+    for (const auto& [piece, bytes] : by_piece) sizes.push_back(bytes);
     if (const auto cut = residency_.cut(*residents_.ranges[range], sizes); !cut) return cut;
   }
   index_places();
@@ -126,7 +133,6 @@ Status AliasMode::take_frames(const Layout& layout) {
 }
 
 Status AliasMode::map_all(const PlanLayout& layout) {
-  std::vector<Chunk*> sorted;
   frames_of_.resize(places_.size());
   for (std::size_t i = 0; i < places_.size(); ++i) {
     Place& place = places_[i];
@@ -151,10 +157,14 @@ Status AliasMode::map_all(const PlanLayout& layout) {
       const auto end = std::mismatch(first.begin(), first.end(), frames.begin(), frames.end()).first;
       mine.common = std::min(mine.common, static_cast<std::size_t>(end - first.begin()));
     }
-    if (const auto mapped = residency_.map_to(chunk_of(place), first); !mapped) return mapped;
-    chunk_of(place).wanders = mine.spots.size() > 1;
-    sorted.push_back(&chunk_of(place));
   }
+  for (Chunk* const chunk : chunks_) {
+    const PlacedChunk& placed = index_[chunk];
+    const auto& spots = frames_of_[placed.place].spots;
+    if (const auto mapped = residency_.map_to(*chunk, spots.front()); !mapped) return mapped;
+    chunk->wanders = spots.size() > 1;
+  }
+  std::vector<Chunk*> sorted = chunks_;
   std::sort(sorted.begin(), sorted.end(),
             [](const Chunk* a, const Chunk* b) { return a->address < b->address; });
   for (std::size_t i = 0; i < sorted.size();) {
@@ -168,14 +178,15 @@ Status AliasMode::map_all(const PlanLayout& layout) {
 
 Status AliasMode::dismantle() {
   Status outcome = Done{};
-  for (std::size_t i = 0; i < frames_of_.size(); ++i)
-    if (Chunk& chunk = chunk_of(places_[i]); !chunk.frames.empty())
-      if (const auto gone = residency_.unmap_from_frames(chunk); !gone && outcome) outcome = gone;
+  for (Chunk* const chunk : chunks_)
+    if (!chunk->frames.empty())
+      if (const auto gone = residency_.unmap_from_frames(*chunk); !gone && outcome) outcome = gone;
   for (const Frame& frame : frames_)
     if (!frame.given_away) pool_.give_back(frame.pieces);
   places_.clear();
   frames_of_.clear();
   index_.clear();
+  chunks_.clear();
   frames_.clear();
   residents_ = {};
   return outcome;
@@ -202,9 +213,8 @@ bool AliasMode::begin_tenancy(Chunk& chunk) {
 }
 
 // Maps the chunk, which nobody uses any more, to other frames.
-Result<AliasMode::Admission> AliasMode::move(std::size_t place, std::uint32_t spot) {
-  Chunk& chunk = chunk_of(places_[place]);
-  PlaceFrames& mine = frames_of_[place];
+Result<AliasMode::Admission> AliasMode::move(Chunk& chunk, PlacedChunk& placed, std::uint32_t spot) {
+  const PlaceFrames& mine = frames_of_[placed.place];
   if (chunk.pins > 0) return Admission::unforeseen;
   if (chunk.tenant && chunk.live && !chunk.host_valid && !chunk.expendable) return Admission::unforeseen;
   const auto finished = order_.finished(chunk.uses);
@@ -219,7 +229,7 @@ Result<AliasMode::Admission> AliasMode::move(std::size_t place, std::uint32_t sp
     return Admission::unforeseen;
   }
   moves_ += mine.spots[spot].size() - mine.common;
-  mine.spot = spot;
+  placed.spot = spot;
   return Admission::done;
 }
 
@@ -227,12 +237,12 @@ Result<AliasMode::Admission> AliasMode::give_frames(Chunk& chunk, std::size_t ph
   if (chunk.tenant && !chunk.wanders) return Admission::done;
   const auto found = index_.find(&chunk);
   if (found == index_.end()) return Admission::unforeseen;
-  const Stay* const stay = places_[found->second].at(phase, step);
-  const std::uint32_t spot = frames_of_[found->second].spot;
-  if (chunk.tenant && (stay == nullptr || stay->spot == spot)) return Admission::done;
+  PlacedChunk& placed = found->second;
+  const Stay* const stay = places_[placed.place].at(phase, step);
+  if (chunk.tenant && (stay == nullptr || stay->spot == placed.spot)) return Admission::done;
   if (stay == nullptr) return Admission::unforeseen;
-  if (stay->spot != spot)
-    if (const auto moved = move(found->second, stay->spot); !moved || *moved != Admission::done) return moved;
+  if (stay->spot != placed.spot)
+    if (const auto moved = move(chunk, placed, stay->spot); !moved || *moved != Admission::done) return moved;
   return begin_tenancy(chunk) ? Admission::done : Admission::unforeseen;
 }
 

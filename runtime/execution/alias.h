@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,7 +36,11 @@ struct LayoutResidents {
 struct PlaceFrames {
   std::vector<std::vector<Frame*>> spots;  // distinct ones
   std::size_t common = 0;                  // first frames, which all spots have
-  std::uint32_t spot = 0;                  // that the chunk is mapped to
+};
+// The place that a chunk has, with its twin, and where it is mapped to.
+struct PlacedChunk {
+  std::size_t place = 0;
+  std::uint32_t spot = 0;
 };
 
 class AliasMode {
@@ -45,7 +50,7 @@ class AliasMode {
       : device_(device), order_(order), pool_(pool), residency_(residency), departures_(departures) {}
 
   bool built() const { return !frames_.empty(); }
-  std::size_t chunks() const { return places_.size(); }
+  std::size_t chunks() const { return index_.size(); }
   std::size_t frames() const { return frames_.size(); }
   bool serves(const Script& script) const;
 
@@ -78,6 +83,7 @@ class AliasMode {
 
  private:
   Chunk& chunk_of(const Place& place) const { return residents_.ranges[place.range]->chunks[place.piece]; }
+  Chunk& twin_of(const Place& place) const { return residents_.ranges[place.twin]->chunks[place.piece]; }
   void index_places();
   std::vector<Range*> ranges() const;
   Status cut_chunks();
@@ -85,7 +91,7 @@ class AliasMode {
   Status take_frames(const Layout& layout);
   Status map_all(const PlanLayout& layout);
   Result<Admission> give_frames(Chunk& chunk, std::size_t phase, std::int32_t step);
-  Result<Admission> move(std::size_t place, std::uint32_t spot);
+  Result<Admission> move(Chunk& chunk, PlacedChunk& placed, std::uint32_t spot);
   static bool begin_tenancy(Chunk& chunk);
   std::size_t index_of(const Script* script) const;
 
@@ -96,8 +102,9 @@ class AliasMode {
   Departures& departures_;
   Residents residents_;
   std::vector<Place> places_;
-  std::vector<PlaceFrames> frames_of_;         // by place
-  std::map<const Chunk*, std::size_t> index_;  // into places_
+  std::vector<PlaceFrames> frames_of_;  // by place
+  std::map<const Chunk*, PlacedChunk> index_;
+  std::vector<Chunk*> chunks_;  // of index_, in the order of places
   std::vector<Frame> frames_;
   Marks busy_;
   std::size_t latest_ = 0;  // phase that was followed last

@@ -47,7 +47,7 @@ void Executor::add_places(Profile& profile, const std::vector<const KnownPhase*>
   }
 }
 
-void Executor::enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream) {
+Status Executor::enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream) {
   tally_.begin_iteration();
   nvtx_iterations_.begin(script.plan().phase);
   // Every point may be asked for, and exactly. In a layout those of the iteration's own stream are asked for
@@ -69,6 +69,16 @@ void Executor::enter(const tracker::Iterations::Where& where, const Script& scri
     if (parts_.tracker.log().has(step))
       iteration_->bind(static_cast<std::int32_t>(step - where.start), parts_.tracker.log().operands(step),
                        parts_.tracker.allocations());
+  return iteration_->from_the_start ? send_away_what_is_to_be() : Done{};
+}
+
+// Maps that are away across the iteration's end: what came before this one may have brought them.
+Status Executor::send_away_what_is_to_be() {
+  iteration_->bind_what_is_away(followed()->known.bases, parts_.tracker.allocations());
+  for (std::uint32_t map = 0; map < iteration_->maps.size(); ++map)
+    if (iteration_->script.maps()[map].across)
+      if (const auto gone = evict(map); !gone) return gone;
+  return Done{};
 }
 
 // What was dropped is made again while all that it needs is still there.
@@ -204,7 +214,8 @@ Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, 
     if (iteration_ == nullptr)
       if (const auto prepared = prepare_verification(*wanted, held); !prepared) return prepared.error();
     if (parts_.tracker.steps() != steps) continue;
-    if (iteration_ == nullptr) enter(*where, *wanted, stream);
+    if (iteration_ == nullptr)
+      if (const auto entered = enter(*where, *wanted, stream); !entered) return entered.error();
     const auto position = static_cast<std::int32_t>(parts_.tracker.steps() - iteration_->start);
     if (position > iteration_->position + 1) {
       // An op came in between while another one blocked: nothing was done ahead of it.

@@ -154,7 +154,8 @@ class Executor {
  private:
   // Plans begun or left, layouts made.
   std::uint64_t changes() const { return changes_ + layouts_.made(); }
-  void enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream);
+  Status enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream);
+  Status send_away_what_is_to_be();
   Status leave(Held& held);
   void finish();
   void stop_following();

@@ -27,6 +27,16 @@ void Iteration::bind(std::int32_t at, std::span<const tracker::Operand> operands
   }
 }
 
+void Iteration::bind_what_is_away(std::span<const Address> bases, const tracker::Allocations& live) {
+  for (std::size_t map = 0; map < maps.size(); ++map) {
+    const ScriptMap& planned = script.maps()[map];
+    if (!planned.across || planned.buffer >= bases.size()) continue;
+    const tracker::Allocation* const there = live.starting_at(bases[planned.buffer]);
+    if (there != nullptr && there->managed && there->bytes == script.life(planned.buffer).bytes)
+      maps[map] = {static_cast<Range*>(there->backing), there->id};
+  }
+}
+
 void Iteration::keep(std::int32_t at, const Call& call, const tracker::Op& op,
                      std::unique_ptr<Replay> replay) {
   kept.insert_or_assign(at, KeptCall(call, op, std::move(replay)));

@@ -49,6 +49,9 @@ struct Iteration {
   // The op at `position` touches these: binds the maps that no earlier op touched.
   void bind(std::int32_t position, std::span<const tracker::Operand> operands,
             const tracker::Allocations& live);
+  // Binds the maps that are away at the beginning to where they were: `bases` by buffer, empty: not known.
+  // Their fetches come before any op touches them. What else may lie there is moved in vain, and no more.
+  void bind_what_is_away(std::span<const Address> bases, const tracker::Allocations& live);
   void keep(std::int32_t at, const Call& call, const tracker::Op& op, std::unique_ptr<Replay> replay);
   // Notes what the op did to its operand; replays that assume otherwise are skipped.
   void went_through(std::int32_t position, Clip clip);

@@ -13,8 +13,10 @@
 namespace pooch::runtime {
 namespace {
 
-// A program that keeps doing what the layout does not foresee is better served without one.
+// A program that keeps doing what the layout does not foresee is better served without one. Once in so many
+// iterations (a checkpoint is saved) is not too often.
 constexpr std::uint64_t most_attempts = 8;
+constexpr int worth_it = 32;
 
 }  // namespace
 
@@ -32,6 +34,7 @@ Status PlanLayouts::dismantle(Held& held) {
     const std::uint64_t placements = parts_.placement.clock();
     if (const auto waited = idle(held); !waited) return waited;
     if (!alias_.built() || parts_.placement.clock() != placements) continue;  // another thread was here
+    if (served_ < worth_it) ++in_vain_;
     if (const auto apart = alias_.dismantle(); !apart) return apart;
     if (const auto closed = close_slots(); !closed) return closed;
   }
@@ -50,7 +53,7 @@ Status PlanLayouts::settle(const Script* wanted, Held& held) {
 }
 
 bool PlanLayouts::may_place() const {
-  return alias_.built() || (made_ < most_attempts && parts_.residency.landing() == nullptr);
+  return alias_.built() || (in_vain_ < most_attempts && parts_.residency.landing() == nullptr);
 }
 
 Status PlanLayouts::build(Held& held) {
@@ -66,6 +69,7 @@ Status PlanLayouts::build(Held& held) {
   if (built) built = alias_.build(*layout, std::move(residents), held);
   if (built) {
     ++made_;
+    served_ = 0;
     for (const auto& [phase, plan] : book_.all()) clock_.forget(phase);
     log::info(
         "alias mode: layout: {} ({} at once) of {}, {} chunks in {} frames, expected waits {:.1f} ms, {} "
@@ -149,6 +153,7 @@ void PlanLayouts::begin_iteration(const Script& script) {
   // large: an H200 takes 1 ms to map each beside copies out. A layout may fail to come for good without being
   // refused.
   constexpr int most_unlaid = 24;  // iterations
+  served_ += alias_.built();
   iterations_without_ = alias_.built() ? 0 : iterations_without_ + 1;
   if (!book_.of(script)->placed || !may_place() || iterations_without_ > most_unlaid) parts_.pool.use_units();
 }

@@ -81,6 +81,8 @@ class PlanLayouts {
   bool unlaid_ = false;                // the current plans have no layout
   std::optional<std::uint64_t> lack_;  // ... and take_lack() has not said so yet
   std::uint64_t made_ = 0;
+  std::uint64_t in_vain_ = 0;   // of those, how many served few iterations
+  int served_ = 0;              // iterations begun with the current one
   int iterations_without_ = 0;  // begun since there was a layout
 };
 

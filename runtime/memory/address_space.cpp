@@ -1,18 +1,40 @@
 #include "runtime/memory/address_space.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/pages.h"
 
 namespace pooch::runtime {
 
+std::optional<Address> AddressSpace::allocate(std::uint64_t bytes, StreamHandle stream,
+                                              const AddressHabits::When& when) {
+  const AddressHabits::Allocation allocation = habits_.next(when, bytes);
+  const auto address =
+      habits_.earlier(allocation).empty() ? allocate(bytes, stream) : again(bytes, stream, allocation);
+  if (address) habits_.note(allocation, *address);
+  return address;
+}
+
+std::optional<Address> AddressSpace::again(std::uint64_t bytes, StreamHandle stream,
+                                           const AddressHabits::Allocation& of) {
+  constexpr std::size_t few = 3;
+  Free& own = free_[{stream, bytes}];
+  const auto earlier = habits_.earlier(of);
+  for (const Address address : earlier)
+    if (own.ranges.erase(address) > 0) return address;
+  const auto nobodys = std::find_if_not(own.ranges.begin(), own.ranges.end(),
+                                        [&](Address at) { return habits_.is_anothers(at, of); });
+  if (nobodys != own.ranges.end()) return own.ranges.extract(nobodys).value();
+  const auto made = earlier.size() <= few ? make(bytes, stream) : std::nullopt;
+  return made ? made : allocate(bytes, stream);
+}
+
 std::optional<Address> AddressSpace::allocate(std::uint64_t bytes, StreamHandle stream) {
   Free& own = free_[{stream, bytes}];
   if (!own.ranges.empty()) return own.ranges.extract(own.ranges.begin()).value();
-  const auto made = make(with_gap(bytes));
-  if (!made) return std::exchange(own.latest, std::nullopt);
-  streams_.insert_or_assign(*made, stream);
-  return made;
+  const auto made = make(bytes, stream);
+  return made ? made : std::exchange(own.latest, std::nullopt);
 }
 
 std::uint64_t AddressSpace::with_gap(std::uint64_t bytes) const {
@@ -21,11 +43,15 @@ std::uint64_t AddressSpace::with_gap(std::uint64_t bytes) const {
   return std::accumulate(pieces.begin(), pieces.end(), gap_);
 }
 
-std::optional<Address> AddressSpace::make(std::uint64_t bytes) {
-  if (const auto address = cut(bytes)) return address;
-  if (bytes_ - used_ < bytes) return std::nullopt;
-  used_ += bytes;
-  return base_ + (used_ - bytes);
+std::optional<Address> AddressSpace::make(std::uint64_t bytes, StreamHandle stream) {
+  const std::uint64_t all = with_gap(bytes);
+  auto address = cut(all);
+  if (!address && bytes_ - used_ >= all) {
+    used_ += all;
+    address = base_ + (used_ - all);
+  }
+  if (address) streams_.insert_or_assign(*address, stream);
+  return address;
 }
 
 std::optional<Address> AddressSpace::cut(std::uint64_t bytes) {

@@ -2,8 +2,9 @@
 // is one comparison, and the same sequence of allocations gets the same addresses in every iteration.
 //
 // A range permanently keeps its size and its stream (until `coalesce`), and the lowest free range of exactly
-// the size asked for is handed out first. Ranges are made in order of address, so what an iteration gets
-// depends only on what was live when it began, not on what ran before.
+// the size asked for is handed out first, unless it is known where the allocation lay before. Ranges are made
+// in order of address, so what an iteration gets depends only on what was live when it began, not on what ran
+// before.
 //
 // A stream that takes over a range must wait for what used it. So a stream reuses only its own ranges, and of
 // those that another stream freed all but the latest: a loader has two in turn and can fill one while the
@@ -14,10 +15,12 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "core/ids.h"
+#include "runtime/memory/address_habits.h"
 
 namespace pooch::runtime {
 
@@ -32,6 +35,10 @@ class AddressSpace {
   // A range of exactly `bytes` (a multiple of 2 MiB), or nothing where the arena has none left. `stream`: of
   // its first use, where that is known.
   std::optional<Address> allocate(std::uint64_t bytes, StreamHandle stream = StreamHandle{});
+  // The same for one that a known iteration makes. Where earlier ones made it too: one of the ranges that it
+  // had there, else the lowest free one that is no other allocation's, else (where it has had few) a new one,
+  // else the lowest.
+  std::optional<Address> allocate(std::uint64_t bytes, StreamHandle stream, const AddressHabits::When& when);
   // Gives back what `allocate` gave; `stream`: the one that orders the free, if any.
   void free(Address base, std::uint64_t bytes, StreamHandle stream = StreamHandle{});
   // The stream that the range belongs to: of its first use.
@@ -48,7 +55,8 @@ class AddressSpace {
     std::optional<Address> latest;  // that another stream freed
   };
   std::uint64_t with_gap(std::uint64_t bytes) const;
-  std::optional<Address> make(std::uint64_t bytes);
+  std::optional<Address> again(std::uint64_t bytes, StreamHandle stream, const AddressHabits::Allocation& of);
+  std::optional<Address> make(std::uint64_t bytes, StreamHandle stream);
   std::optional<Address> cut(std::uint64_t bytes);
 
   Address base_;
@@ -57,6 +65,7 @@ class AddressSpace {
   std::map<std::pair<StreamHandle, std::uint64_t>, Free> free_;  // by stream and size
   std::map<Address, StreamHandle> streams_;                      // of every range, free or not
   std::map<Address, std::uint64_t> joined_;                      // free space without a fixed size
+  AddressHabits habits_;
 };
 
 }  // namespace pooch::runtime

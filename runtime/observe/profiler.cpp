@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "core/log.h"
@@ -32,7 +33,7 @@ bool Profiler::describing() const {
   const auto where = tracker_.iterations().where();
   if (timing_ || !where) return true;
   const auto known = known_.find(where->phase);
-  return known == known_.end() || known->second.described < most_described;
+  return known == known_.end() || known->second.describes();
 }
 
 void Profiler::end(std::uint64_t number, StreamHandle stream, const tracker::Op& op, bool disturbed) {
@@ -136,6 +137,19 @@ void Profiler::find_bases(KnownPhase& phase, tracker::StepIndex start,
   }
 }
 
+// A buffer is at an address that is not known to be its own: it was elsewhere in the two iterations before,
+// or another was there, both in turn.
+bool Profiler::places_change(const KnownPhase& phase) {
+  std::set<Address> left;
+  for (std::size_t b = 0; b < phase.bases.size(); ++b)
+    if (phase.alternates[b]) left.insert(phase.earlier[b]);
+  for (std::size_t b = 0; b < phase.bases.size(); ++b) {
+    const bool moved = phase.quiet[b] && !phase.fixed[b] && !phase.alternates[b];
+    if (moved || (phase.alternates[b] && left.contains(phase.bases[b]))) return true;
+  }
+  return false;
+}
+
 void Profiler::keep(const tracker::Iteration& iteration) {
   Known& known = known_[iteration.phase];
   // What was held to be complete went on.
@@ -143,7 +157,7 @@ void Profiler::keep(const tracker::Iteration& iteration) {
     if (phase != iteration.phase)
       std::erase_if(other.timed, [&](const TimedIteration& t) { return t.start == iteration.start; });
   std::optional<TimedIteration> timed = timed_part(iteration);
-  const bool describes = known.described < most_described;
+  const bool describes = known.describes();
   ++completed_;
   if (describes) {
     ++known.described;
@@ -154,7 +168,8 @@ void Profiler::keep(const tracker::Iteration& iteration) {
       described.local_keys.push_back(tracker_.log().at(step).local_key);
     find_bases(described, iteration.start, known.structure);
     described.revision = ++revisions_;
-    described.settled = known.described == most_described;
+    const std::uint32_t enough = places_change(described) ? most_changing : most_described;
+    described.settled = known.described >= enough;
     known.structure = std::move(described);
     known.times_of.reset();
     known.tells = completed_ > untold;

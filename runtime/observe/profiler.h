@@ -95,6 +95,7 @@ class Profiler {
   struct Known {
     std::optional<KnownPhase> structure;
     std::uint32_t described = 0;
+    bool describes() const { return !structure || !structure->settled; }
     bool tells = false;                     // it tells weights from a batch: good enough for plans
     std::optional<std::uint32_t> times_of;  // of the structure: from so many iterations; 0: estimated
     std::vector<std::uint64_t> copies;      // numbers of the structure's copies
@@ -104,6 +105,8 @@ class Profiler {
   // Iterations of a phase that are described. In a run's first iterations, weights just copied in cannot be
   // told from a batch, nor persistent buffers from new ones.
   static constexpr std::uint32_t most_described = 3;
+  // As long as buffers are found elsewhere: see memory/address_habits.h.
+  static constexpr std::uint32_t most_changing = 9;
   static constexpr std::uint64_t untold = 1;  // iterations of the run
   static constexpr tracker::StepIndex most_early = 20'000;
 
@@ -111,6 +114,7 @@ class Profiler {
   void decide_early();
   std::optional<TimedIteration> timed_part(const tracker::Iteration& iteration);
   void keep(const tracker::Iteration& iteration);
+  static bool places_change(const KnownPhase& phase);
   void find_bases(KnownPhase& phase, tracker::StepIndex start, const std::optional<KnownPhase>& before) const;
   void collect();
   const TimedOp* find_step(tracker::StepIndex step) const;

@@ -27,12 +27,15 @@ class Collector {
   std::vector<Place> run() {
     std::set<std::uint32_t> lasting;
     std::uint32_t slot_range = slots_begin();
+    find_twins();
     for (std::size_t p = 0; p < phases_.size(); ++p) {
       const PlacedPhase& phase = phases_[p];
       for (std::uint32_t b = 0; b < phase.ranges.size(); ++b) {
         for (const std::uint32_t range : phase.ranges[b]) {
+          if (twin_of_.contains(range) && range > twin_of_.at(range))
+            continue;  // the other one has the place
           hold_buffer(p, b, range);
-          if (phase.script->life(b).lasts) lasting.insert(range);
+          if (phase.script->life(b).lasts && !is_away_between(p, b)) lasting.insert(range);
         }
       }
       for (const ReplaySlot& slot : phase.script->slots()) {
@@ -60,6 +63,36 @@ class Collector {
 
  private:
   using Key = std::pair<std::uint32_t, std::size_t>;  // range, piece
+  using Ranges = std::vector<std::uint32_t>;
+
+  // Two ranges with one buffer each phase, which lies in both in turn and has no content at the borders of an
+  // iteration.
+  void find_twins() {
+    std::set<Ranges> pairs;
+    std::set<std::uint32_t> others;
+    for (const PlacedPhase& phase : phases_) {
+      std::set<std::uint32_t> taken;
+      for (std::uint32_t b = 0; b < phase.ranges.size(); ++b) {
+        Ranges ranges = phase.ranges[b];
+        std::sort(ranges.begin(), ranges.end());
+        const bool anew = phase.profile->buffers[b].from != outside && !phase.script->life(b).lasts;
+        const bool alone = std::none_of(ranges.begin(), ranges.end(),
+                                        [&](std::uint32_t range) { return taken.contains(range); });
+        if (ranges.size() == 2 && anew && alone && pieces_[ranges[0]] == pieces_[ranges[1]])
+          pairs.insert(ranges);
+        else
+          others.insert(ranges.begin(), ranges.end());
+        taken.insert(ranges.begin(), ranges.end());
+      }
+    }
+    std::map<std::uint32_t, int> pairs_of;
+    for (const Ranges& pair : pairs)
+      for (const std::uint32_t range : pair) ++pairs_of[range];
+    for (const Ranges& pair : pairs)
+      if (std::none_of(pair.begin(), pair.end(),
+                       [&](std::uint32_t range) { return others.contains(range) || pairs_of[range] > 1; }))
+        twin_of_[pair[0]] = pair[1], twin_of_[pair[1]] = pair[0];
+  }
 
   std::uint32_t slots_begin() const {
     std::size_t slots = 0;
@@ -70,6 +103,8 @@ class Collector {
     Place& place = places_[key];
     if (place.in.empty()) {
       place.range = key.first;
+      const auto twin = twin_of_.find(key.first);
+      place.twin = twin == twin_of_.end() ? key.first : twin->second;
       place.piece = key.second;
       place.bytes = pieces_[key.first][key.second];
       place.in.resize(phases_.size());
@@ -86,19 +121,28 @@ class Collector {
     const ScriptLife& life = script.life(buffer);
     if (life.from > life.to) return;
     const std::int32_t last = script.steps() - 1;
-    const bool in_turn = mine.ranges[buffer].size() > 1 && life.from == 0;
+    const bool in_turn = mine.ranges[buffer].size() > 1 && life.from == 0 && !life.across;
     const auto stay = [&](std::int32_t from, std::int32_t to) {
       return span_of(phase, from, to, (life.lasts || in_turn) && (from == 0 || to == last));
     };
-    const std::int32_t from = life.from == 0 ? 0 : script.step_of_op(life.from),
-                       to = script.step_of_op(life.to);
+    const std::int32_t begins = is_other_before(mine, buffer) ? life.used : life.from;
+    const std::int32_t from = begins == 0 ? 0 : script.step_of_op(begins), to = script.step_of_op(life.to);
     const std::uint64_t whole = round_up(mine.profile->buffers[buffer].bytes, page);
     std::uint64_t end = 0;  // of the piece
     for (std::size_t c = 0; c < pieces_[range].size(); ++c) {
       const std::uint64_t begin = end;
       end = std::min(whole, end + pieces_[range][c]);
-      const bool leaves = life.away > 0 && end <= round_up(life.moved, page);
-      if (leaves) {
+      const bool leaves = life.away > begins && end <= round_up(life.moved, page);
+      if (leaves && life.across) {
+        LayoutSpan there = span_of(phase, life.step_back(end), script.step_of_op(life.away - 1), false);
+        there.free_us = std::max(there.free_us, script.away_us(buffer, end));
+        there.start_us = life.back_us(begin, end);
+        hold({range, c}, phase, there);
+      } else if (life.across && !life.lasts) {  // it leaves for good
+        LayoutSpan there = span_of(phase, from, to, false);
+        there.free_us = std::max(there.free_us, script.away_us(buffer, end));
+        hold({range, c}, phase, there);
+      } else if (leaves) {
         // Nothing may be there yet.
         LayoutSpan before = stay(from, script.step_of_op(life.away - 1)),
                    after = stay(life.step_back(end), to);
@@ -112,6 +156,25 @@ class Collector {
       // The next iteration's content arrives while this one still computes.
       if (in_turn) hold({range, c}, phase, stay(script.step_before_end(buffer), last));
     }
+  }
+
+  // At the beginning of the iteration another buffer is known to be there: what the iteration before left.
+  static bool is_other_before(const PlacedPhase& phase, std::uint32_t buffer) {
+    const std::vector<ProfileBuffer>& buffers = phase.profile->buffers;
+    if (phase.ranges[buffer].size() != 1 || buffers[buffer].from == outside ||
+        buffers[buffer].until != outside)
+      return false;
+    for (std::size_t other = 0; other < buffers.size(); ++other)
+      if (buffers[other].from == outside && buffers[other].until != outside &&
+          phase.ranges[other] == phase.ranges[buffer])
+        return true;
+    return false;
+  }
+
+  // All of it leaves before the phase's iterations end.
+  bool is_away_between(std::size_t phase, std::uint32_t buffer) const {
+    const ScriptLife& life = phases_[phase].script->life(buffer);
+    return life.across && life.away > 0 && life.bytes <= life.moved;
   }
 
   // Several buffers may have had the chunk's addresses.
@@ -137,6 +200,7 @@ class Collector {
   const std::vector<PlacedPhase>& phases_;
   std::vector<std::vector<std::uint64_t>> pieces_;  // by range, bytes of each
   std::map<Key, Place> places_;
+  std::map<std::uint32_t, std::uint32_t> twin_of_;  // by range
 };
 
 // Bytes of the phase's buffers that have no place, and of what is alive now, at most at once. `alive`: of
@@ -218,7 +282,10 @@ double duration_us(const std::vector<PlacedPhase>& phases) {
 std::uint64_t bytes_beside(const std::vector<Place>& places, const std::vector<PlacedPhase>& phases,
                            const std::vector<ProfileRange>& ranges) {
   std::vector<std::uint64_t> placed(ranges.size()), alive;
-  for (const Place& place : places) placed[place.range] += place.bytes;
+  std::set<std::pair<std::uint32_t, std::size_t>> seen;  // chunks
+  for (const Place& place : places)
+    for (const std::uint32_t range : {place.range, place.twin})
+      if (seen.emplace(range, place.piece).second) placed[range] += place.bytes;
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     const std::uint64_t bytes = ranges[r].bytes;
     if (ranges[r].in_use && bytes > placed[r]) alive.push_back(bytes - placed[r]);

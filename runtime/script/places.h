@@ -24,10 +24,13 @@ struct Stay {
   std::uint32_t spot = 0;  // which of the place's mappings it has
 };
 
-// A piece of a range with its stays: a chunk, once the layout is taken.
+// A piece of a range with its stays: a chunk, once the layout is taken. Of a buffer that lies in two ranges
+// in turn, alone in them, and begins anew in each iteration, two chunks: both are mapped to the place's
+// frames, and in each iteration one of them uses those.
 struct Place {
   std::uint32_t range = 0;
-  std::size_t piece = 0;  // of the range's
+  std::uint32_t twin = 0;  // the other range, or `range`
+  std::size_t piece = 0;   // of the range's
   std::uint64_t bytes = 0;
   std::vector<std::vector<Stay>> in;  // by phase, ascending
   // nullptr: it is not on the device then.
@@ -38,7 +41,8 @@ struct Place {
 // the phases one after the other. Appends them.
 void add_slots(const std::vector<PlacedPhase>& phases, std::vector<ProfileRange>& ranges);
 
-// By range and piece, slots last. `ranges`: with slots. Pieces are those under `cap`: core/pages.h.
+// By range and piece, slots last. `ranges`: with slots. Pieces are those
+// under `cap`: core/pages.h.
 std::vector<Place> places_of(const std::vector<PlacedPhase>& phases, const std::vector<ProfileRange>& ranges,
                              std::uint64_t cap);
 // By place, the phases one after the other.

@@ -90,7 +90,7 @@ class ScriptCompiler {
       script_.names_.push_back(map.name);
       map_of_buffer_[map.buffer] = static_cast<std::uint32_t>(script_.maps_.size());
       script_.maps_.push_back(
-          {map.map, map.buffer, map.of, map.moved < map.bytes ? map.moved : map.bytes, {}});
+          {map.map, map.buffer, map.of, map.moved < map.bytes ? map.moved : map.bytes, {}, map.across});
     }
     for (const PlanMap& map : plan_.maps)
       if (map.of == MapClass::recompute) content_.add(map, map.brief ? last_made(map) : outside);

@@ -29,6 +29,7 @@ struct ScriptMap {
   MapClass of = MapClass::keep;
   std::uint64_t moved = 0;           // swap: bytes from the start
   std::vector<std::uint32_t> chain;  // recompute: indices of the replays that bring it back
+  bool across = false;               // swap: away across the iteration's end
 };
 
 // Where one operand of a replayed op lies.
@@ -114,8 +115,12 @@ struct ScriptReturn {
 
 // When a buffer's memory is needed, in positions.
 struct ScriptLife {
-  std::int32_t from = 0, to = -1;     // inclusive; empty: it is not managed, or not touched
-  std::int32_t away = 0, back = 0;    // [away, back): the first `moved` bytes are not there; 0: never
+  std::int32_t from = 0, to = -1;  // inclusive; empty: it is not managed, or not touched
+  std::int32_t used = 0;           // its first use
+  // [away, back): the first `moved` bytes are not there; 0: never. `across`: they are there in [back, away)
+  // alone.
+  std::int32_t away = 0, back = 0;
+  bool across = false;
   std::vector<ScriptReturn> returns;  // which of its first bytes are back when: ascending
   std::uint64_t moved = 0;
   std::uint64_t bytes = 0;      // of the whole buffer

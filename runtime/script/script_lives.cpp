@@ -89,7 +89,7 @@ void ScriptLives::find_lives() {
 
 void ScriptLives::use(std::uint32_t buffer, std::int32_t position) {
   ScriptLife& life = script_.lives_[buffer];
-  if (life.to < 0) life.from = position;
+  if (life.to < 0) life.from = life.used = position;
   life.to = position;
 }
 
@@ -130,10 +130,18 @@ void ScriptLives::find_predecessor(const ProfileBuffer& buffer, ScriptLife& life
 void ScriptLives::find_absence(std::uint32_t map, ScriptLife& life) const {
   find_returns(map, life);
   life.moved = script_.maps_[map].of == MapClass::swap ? script_.maps_[map].moved : ~std::uint64_t{0} / 2;
+  life.across = script_.maps_[map].across;
+  if (life.across && life.returns.empty()) {
+    life.to = life.away - 1;  // the next iteration frees it, wherever it is
+    life.away = 0;
+    life.lasts = false;
+    return;
+  }
   // It does not come back, since nobody needs it; or a plan that no planner made has it leave before it is
   // there, or come back when it is gone.
-  const bool leaves =
-      !life.returns.empty() && life.from < life.away && life.returns.back().position <= life.to;
+  const bool leaves = !life.returns.empty() &&
+                      (life.across ? life.returns.back().position < life.away
+                                   : life.from < life.away && life.returns.back().position <= life.to);
   if (!leaves) life.returns.clear();
   life.away = leaves ? life.away : 0;
   life.back = leaves ? life.returns.front().position : 0;
@@ -147,7 +155,7 @@ void ScriptLives::find_returns(std::uint32_t map, ScriptLife& life) const {
     for (const ScriptAction& action : script_.before(p)) {
       const bool replay = action.kind == PlanAction::Kind::replay;
       const bool back = replay ? restores(script_.replays_[action.subject], map) : action.subject == map;
-      if (back && life.away > 0 && (!replay || life.returns.empty())) {
+      if (back && (life.away > 0 || script_.maps_[map].across) && (!replay || life.returns.empty())) {
         const std::uint64_t there = life.returns.empty() ? 0 : life.returns.back().up_to;
         const std::uint64_t up_to = replay ? ~std::uint64_t{0} : action.up_to;
         life.returns.push_back({up_to, p, step, script_.step_start_us(step), 0});

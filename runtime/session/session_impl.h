@@ -63,6 +63,7 @@ struct Session::Impl {
   void set_resorts();
 
   // --- session_memory.cpp
+  std::optional<Address> address_for(std::uint64_t bytes, StreamHandle stream);
   Status allocate_range(std::uint64_t bytes, StreamHandle stream, std::optional<Address>& address,
                         Held& held);
   void report_full(std::uint64_t bytes);

@@ -43,9 +43,17 @@ void Session::Impl::report_too_large(std::uint64_t bytes) {
   return bytes >= smallest_managed;
 }
 
+// Where the iterations before had it, if they are known.
+std::optional<Address> Session::Impl::address_for(std::uint64_t bytes, StreamHandle stream) {
+  const auto where = tracker.iterations().where();
+  if (!where) return memory.space.allocate(bytes, stream);
+  const auto phase = static_cast<std::uint32_t>(where->phase);
+  return memory.space.allocate(bytes, stream, {phase, where->start, tracker.steps() - where->start});
+}
+
 Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
                                      std::optional<Address>& address, Held& held) {
-  address = memory.space.allocate(bytes, stream);
+  address = address_for(bytes, stream);
   if (address) return Done{};
   if (const auto apart = executor->dismantle(held); !apart) return apart;
   const auto forgotten =

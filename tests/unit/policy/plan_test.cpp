@@ -71,6 +71,27 @@ TEST(Plan, FetchesInPiecesAndKeepsWhatIsBrief) {
   EXPECT_TRUE(again->maps[2].brief);
 }
 
+// From the iteration before: the map is fetched before it leaves, or never.
+TEST(Plan, WhatIsAwayAcrossTheEndIsFetchedBeforeItLeaves) {
+  const auto across = [](const char* from, const char* to) {
+    std::string text = with(from, to);
+    text.replace(text.find("\"moved\":134217728"), 0, "\"across\":true,");
+    return plan_from_json(text);
+  };
+  const Result<Plan> plan = across(R"("44":[)", R"("400":[)");
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_TRUE(plan->maps[1].across);
+  const Result<Plan> again = plan_from_json(to_json(*plan));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(again->maps[1].across);
+  EXPECT_TRUE(across(R"("210":["prefetch 17"],)", ""));
+  const Result<Plan> late = across("", "");
+  ASSERT_FALSE(late);
+  EXPECT_NE(late.error().message.find("/maps/1 is away across the iteration's end, and leaves before"),
+            std::string::npos)
+      << late.error().message;
+}
+
 TEST(Plan, NamesWhatReplaysAreMadeBy) {
   const Result<Plan> plan = plan_from_json(with("\"replay 41\"", "\"replay 41 one_fma\""));
   ASSERT_TRUE(plan) << plan.error().message;

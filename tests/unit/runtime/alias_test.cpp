@@ -389,5 +389,40 @@ TEST_F(Aliased, WhatAnotherThreadUsesWhileALayoutIsTakenStays) {
   EXPECT_EQ(wrong, 0);
 }
 
+// The last map lies in its range and in another in turn: both are mapped to its frames.
+TEST_F(Aliased, ABufferInTwoRangesInTurnIsInOneOfThemAtATime) {
+  ranges.push_back(&residency.open(base_of(maps), map_bytes, AllocationId{maps + 1}, map_bytes));
+  AliasMode::Residents all{{{&*script, &phase, {{0}, {1}, {2}, {3, 4}}}}, ranges, {}};
+  for (const Range* range : ranges) all.described.push_back({range->bytes});
+  const auto items = items_of(places_of(all.phases, all.described, pool.cap()), all.phases);
+  ASSERT_EQ(items.size(), 4u);
+  ASSERT_TRUE(alias.build({{phase.id}, items, lay_out(items, 0, move_us), most_at_once(items)}, all, held));
+  EXPECT_EQ(alias.chunks(), 5u);
+  EXPECT_EQ(ranges[3]->chunks.front().frames, ranges[4]->chunks.front().frames);
+  for (std::uint64_t iteration = 1; iteration <= 4; ++iteration) {
+    const std::uint32_t last = 3 + iteration % 2;
+    const auto step = [](std::uint32_t map) { return static_cast<std::int32_t>(std::min(map, 3u)); };
+    for (const std::uint32_t map : {0u, 1u, 2u, last}) {
+      ASSERT_EQ(*admit(map, step(map)), Admission::done);
+      write(map, 100 * iteration + map);
+      if (map < swapped) save(map);
+    }
+    for (const std::uint32_t map : {last, 2u, 1u, 0u}) {
+      if (map < swapped) {
+        ASSERT_EQ(*fetch(map), Admission::done);
+      }
+      ASSERT_EQ(*admit(map, ops - 1 - step(map)), Admission::done);
+      read(map, 100 * iteration + map);
+      residency.close(*ranges[map], {});
+      residency.open(base_of(map), map_bytes, AllocationId{map + 1}, map_bytes);
+    }
+  }
+  device.drain();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(alias.moves(), 0u);
+  EXPECT_EQ(device.created_bytes(), 2 * map_bytes);
+  ASSERT_TRUE(alias.dismantle());
+}
+
 }  // namespace
 }  // namespace pooch::runtime

@@ -248,6 +248,21 @@ TEST_F(Following, ALayoutEndsWithItsPlanAndIsTakenAgain) {
   EXPECT_EQ(counts().aliased, 2u);
 }
 
+// As where a checkpoint is saved now and then: some op needs what is away.
+TEST_F(Following, WhatEndsALayoutNowAndThenDoesNotForbidTheNext) {
+  learn("12MiB");
+  ASSERT_TRUE(adopt(laid_out({0, 1}, {2})));
+  const auto end_after = [&](int iterations) {
+    iterate(iterations);
+    Held held(rig->mutex);
+    ASSERT_TRUE(executor().dismantle(held));
+  };
+  for (int i = 0; i < 12; ++i) end_after(40);
+  EXPECT_EQ(counts().aliased, 12u);
+  for (int i = 0; i < 12; ++i) end_after(2);
+  EXPECT_EQ(counts().aliased, 20u) << "it is in vain";
+}
+
 TEST_F(Following, ALayoutEndsWhereAnOpNeedsItsMemory) {
   learn("12MiB");
   ASSERT_TRUE(adopt(laid_out({0, 1}, {2})));

@@ -134,5 +134,38 @@ TEST_F(IterationOfAChain, AnAllocationThatEndsTakesItsMapAlong) {
   EXPECT_EQ(iteration.maps[0].range, nullptr);
 }
 
+TEST_F(IterationOfAChain, WhatIsAwayAtTheBeginningIsWhereItWas) {
+  PhaseProfile phase = test::chain_of(maps, 100);
+  phase.buffers[3].from = phase.buffers[3].until = outside;
+  Plan plan;
+  plan.phase = phase.id;
+  plan.structure = structure_of(phase);
+  PlanMap map;
+  map.buffer = 3;
+  map.bytes = map.moved = bytes;
+  map.of = MapClass::swap;
+  map.across = true;
+  plan.maps = {map};
+  plan.before[2] = {{PlanAction::Kind::prefetch, 0}};
+  plan.after[4] = {{PlanAction::Kind::evict, 0}};
+  const auto script = Script::compile(plan, phase, 0);
+  ASSERT_TRUE(script) << script.error().message;
+  std::vector<Address> bases;
+  for (std::size_t each = 0; each < maps; ++each) {
+    bases.push_back(ranges[each].base);
+    live.set_backing(ranges[each].base, &ranges[each]);
+  }
+  Iteration iteration(*script, 0, 0);
+  iteration.bind_what_is_away({}, live);
+  EXPECT_EQ(iteration.maps[0].range, nullptr) << "nobody knows where";
+  iteration.bind_what_is_away(bases, live);
+  EXPECT_EQ(iteration.maps[0].range, &ranges[3]);
+  EXPECT_EQ(iteration.maps[0].allocation, ids[3]);
+  Iteration other(*script, 0, 0);
+  bases[3] = Address{64 * GiB};
+  other.bind_what_is_away(bases, live);
+  EXPECT_EQ(other.maps[0].range, nullptr) << "nothing is there";
+}
+
 }  // namespace
 }  // namespace pooch::runtime

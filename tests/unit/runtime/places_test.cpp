@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "core/pages.h"
 #include "tests/support/chain.h"
 
@@ -50,6 +54,92 @@ TEST_F(Beside, WhatIsFreedBeforeTheFirstOpIsThereWhileTheLayoutIsMade) {
   add(4 * MiB, 0);
   EXPECT_EQ(most({4 * MiB}), 4 * MiB);
   EXPECT_EQ(most({4 * MiB, 2 * MiB}), 6 * MiB);
+}
+
+// Maps 0 to 3 of the chain, and where they lie; map 0 leaves as the plan says.
+class Placed : public testing::Test {
+ protected:
+  std::vector<Place> places(const Plan& plan, std::vector<std::vector<std::uint32_t>> ranges) {
+    auto compiled = Script::compile(plan, phase_, 0);
+    EXPECT_TRUE(compiled) << compiled.error().message;
+    script_.emplace(std::move(*compiled));
+    ranges.resize(phase_.buffers.size());
+    return places_of({{&*script_, &phase_, std::move(ranges)}},
+                     std::vector<ProfileRange>(5, ProfileRange{2 * MiB, false}), 1 << 30);
+  }
+  Plan plan() const {
+    Plan plan;
+    plan.phase = phase_.id;
+    plan.structure = structure_of(phase_);
+    return plan;
+  }
+  static std::pair<std::int32_t, std::int32_t> steps(const Stay& stay) {
+    return {stay.span.from, stay.span.to};
+  }
+
+  PhaseProfile phase_ = test::chain_of(maps, 100);
+  std::optional<Script> script_;
+};
+
+TEST_F(Placed, ABufferThatLiesInTwoRangesInTurnHasOnePlaceForBoth) {
+  const auto all = places(plan(), {{0}, {1}, {2}, {4, 3}});
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[3].range, 3u);
+  EXPECT_EQ(all[3].twin, 4u);
+  ASSERT_EQ(all[3].in[0].size(), 1u);
+  EXPECT_EQ(steps(all[3].in[0][0]), (std::pair(3, 4)));
+  EXPECT_EQ(all[0].twin, all[0].range);
+}
+
+TEST_F(Placed, TwoBuffersThatLieInEachOthersRangesHaveBoth) {
+  const auto all = places(plan(), {{0}, {1}, {3, 4}, {4, 3}});
+  ASSERT_EQ(all.size(), 4u);
+  for (const std::size_t place : {2, 3}) {
+    EXPECT_EQ(all[place].twin, all[place].range);
+    EXPECT_EQ(steps(all[place].in[0][0]), (std::pair(2, 5)));
+  }
+}
+
+TEST_F(Placed, ABufferInTurnWithContentAtTheBorderHasBoth) {
+  phase_.buffers[3].until = outside;
+  const auto all = places(plan(), {{0}, {1}, {2}, {3, 4}});
+  ASSERT_EQ(all.size(), 5u);
+  EXPECT_EQ(all[3].twin, 3u);
+}
+
+TEST_F(Placed, WhatIsAwayAcrossTheEndHasItsPlaceBetweenFetchAndLastUse) {
+  const auto state = static_cast<std::uint32_t>(phase_.buffers.size());
+  phase_.buffers.push_back({2 * MiB, true, outside, outside});
+  phase_.ops[4].operands.push_back(state);
+  PlanMap map;
+  map.buffer = state;
+  map.bytes = map.moved = 2 * MiB;
+  map.of = MapClass::swap;
+  map.across = true;
+  Plan moving = plan();
+  moving.maps = {map};
+  moving.before[2] = {{PlanAction::Kind::prefetch, 0}};
+  moving.after[4] = {{PlanAction::Kind::evict, 0}};
+  const auto all = places(moving, {{0}, {1}, {2}, {3}, {4}});
+  ASSERT_EQ(all.size(), 5u);
+  ASSERT_EQ(all[4].in[0].size(), 1u);
+  EXPECT_EQ(steps(all[4].in[0][0]), (std::pair(2, 4)));
+  EXPECT_FALSE(all[4].in[0][0].span.crosses);
+}
+
+// Op 6 makes what the next iteration finds as another buffer, in the same range.
+TEST_F(Placed, WhatTheIterationBeforeLeftIsNotCountedTwice) {
+  const auto made = static_cast<std::uint32_t>(phase_.buffers.size());
+  phase_.buffers.push_back({2 * MiB, true, 6, outside});
+  phase_.buffers.push_back({2 * MiB, true, outside, 2});
+  phase_.buffers.push_back({2 * MiB, true, outside, 5});  // of the same size, elsewhere
+  phase_.ops[6].operands.push_back(made);
+  phase_.ops[1].operands.push_back(made + 1);
+  const auto all = places(plan(), {{0}, {1}, {2}, {3}, {4}, {4}});
+  ASSERT_EQ(all.size(), 5u);
+  ASSERT_EQ(all[4].in[0].size(), 2u);
+  EXPECT_EQ(steps(all[4].in[0][0]), (std::pair(0, 1)));
+  EXPECT_EQ(steps(all[4].in[0][1]), (std::pair(6, 7)));
 }
 
 }  // namespace

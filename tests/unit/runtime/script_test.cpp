@@ -488,5 +488,55 @@ TEST(Script, WhatOutlivesAnIterationIsStillThereAtTheBeginningOfTheNext) {
   EXPECT_EQ(life.moved, 4 * mib);
 }
 
+// A state that ops 4 and 5 use; the plan of a swap with these positions.
+Script with_state(std::int32_t fetched, std::int32_t evicted) {
+  PhaseProfile phase = test::chain_of(4, 100);
+  const auto state = static_cast<std::uint32_t>(phase.buffers.size());
+  phase.buffers.push_back({4 * mib, true, outside, outside});
+  phase.versions.push_back({state, 0, 4 * mib, outside, {4, 5}, Role::parameter});
+  for (const std::int32_t p : {4, 5}) {
+    phase.ops[p].reads.push_back(static_cast<std::uint32_t>(phase.versions.size() - 1));
+    phase.ops[p].operands.push_back(state);
+  }
+  PlanMap map;
+  map.buffer = state;
+  map.bytes = map.moved = 4 * mib;
+  map.of = MapClass::swap;
+  map.across = true;
+  Plan plan = plan_of(phase, {map});
+  if (fetched >= 0) plan.before[fetched] = {{PlanAction::Kind::prefetch, 0}};
+  plan.after[evicted] = {{PlanAction::Kind::evict, 0}};
+  auto script = Script::compile(plan, phase, 0);
+  EXPECT_TRUE(script) << script.error().message;
+  return std::move(*script);
+}
+
+TEST(Script, WhatIsAwayAcrossTheEndIsThereFromItsFetchToItsLastUse) {
+  const Script script = with_state(3, 5);
+  const ScriptLife& life = script.life(4);
+  EXPECT_TRUE(life.across);
+  EXPECT_EQ(life.back, 3);
+  EXPECT_EQ(life.away, 6);
+  ASSERT_EQ(life.returns.size(), 1u);
+  EXPECT_EQ(life.returns[0].position, 3);
+}
+
+TEST(Script, WhatIsNotFetchedEndsWhereItLeaves) {
+  PhaseProfile phase = two_maps();
+  phase.buffers[3].until = outside;  // op 2 makes it, op 3 reads it
+  PlanMap map;
+  map.buffer = 3;
+  map.bytes = map.moved = 4 * mib;
+  map.of = MapClass::swap;
+  map.across = true;
+  Plan plan = plan_of(phase, {map});
+  plan.after = {{3, {{PlanAction::Kind::evict, 0}}}};
+  const auto script = Script::compile(plan, test::with_operands(phase), 0);
+  ASSERT_TRUE(script) << script.error().message;
+  EXPECT_EQ(script->life(3).from, 2);
+  EXPECT_EQ(script->life(3).to, 3);
+  EXPECT_FALSE(script->life(3).lasts);
+}
+
 }  // namespace
 }  // namespace pooch::runtime

@@ -1,0 +1,32 @@
+#include "runtime/memory/address_habits.h"
+
+#include <utility>
+
+namespace pooch::runtime {
+
+AddressHabits::Allocation AddressHabits::next(const When& when, std::uint64_t bytes) {
+  if (std::exchange(step_, when.start + when.position) != when.start + when.position) made_.clear();
+  return {when.phase, when.position, bytes, made_[bytes]++};
+}
+
+std::span<const Address> AddressHabits::earlier(const Allocation& of) const {
+  const auto found = earlier_.find(of);
+  return found == earlier_.end() ? std::span<const Address>() : found->second;
+}
+
+bool AddressHabits::is_anothers(Address address, const Allocation& than) const {
+  const auto latest = latest_at_.find(address);
+  return latest != latest_at_.end() && latest->second.phase == than.phase && latest->second != than;
+}
+
+void AddressHabits::note(const Allocation& of, Address address) {
+  constexpr std::size_t most = 1 << 18;  // a program that never repeats itself has no habits
+  if (earlier_.size() >= most) earlier_.clear(), latest_at_.clear();
+  std::vector<Address>& all = earlier_[of];
+  std::erase(all, address);
+  all.insert(all.begin(), address);
+  if (all.size() > most_earlier) all.pop_back();
+  latest_at_.insert_or_assign(address, of);
+}
+
+}  // namespace pooch::runtime

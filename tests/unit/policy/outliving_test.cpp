@@ -1,0 +1,274 @@
+// What outlives an iteration: weights, optimiser states, gradients, and results that the next one frees.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "policy/decide.h"
+#include "policy/timeline.h"
+#include "tests/support/outliving.h"
+#include "tests/support/random_profile.h"
+
+namespace pooch::policy {
+namespace {
+
+constexpr std::uint64_t mib = 1 << 20;
+
+// Six ops of 100 us. Links carry 1 MiB in 10 us, without latency.
+Profile six_ops() {
+  Profile profile;
+  profile.link = {{false, mib, 10}, {false, 10 * mib, 100}, {true, mib, 10}, {true, 10 * mib, 100}};
+  PhaseProfile& phase = profile.phases.emplace_back();
+  phase.id = "six";
+  phase.turn = 3;
+  for (int i = 0; i < 6; ++i) {
+    ProfileOp op;
+    op.kind = i < 3 ? OpKind::conv_forward : OpKind::bare_launch;
+    op.us = 100;
+    phase.ops.push_back(op);
+  }
+  return profile;
+}
+void add(Profile& profile, ProfileBuffer buffer, std::int32_t producer, std::vector<std::int32_t> readers,
+         Role role) {
+  PhaseProfile& phase = profile.phases[0];
+  const auto number = static_cast<std::uint32_t>(phase.versions.size());
+  if (producer != outside) phase.ops[producer].writes.push_back(number);
+  for (const std::int32_t p : readers) phase.ops[p].reads.push_back(number);
+  phase.versions.push_back({static_cast<std::uint32_t>(phase.buffers.size()), 0, buffer.bytes, producer,
+                            std::move(readers), role});
+  phase.buffers.push_back(std::move(buffer));
+}
+// Read by some ops, and written by the last of them.
+void add_state(Profile& profile, std::uint64_t bytes, const std::vector<std::int32_t>& ops) {
+  add(profile, {bytes, true, outside, outside, {}}, outside, ops, Role::parameter);
+  PhaseProfile& phase = profile.phases[0];
+  const auto number = static_cast<std::uint32_t>(phase.versions.size());
+  phase.ops[ops.back()].writes.push_back(number);
+  phase.versions.push_back(
+      {static_cast<std::uint32_t>(phase.buffers.size()) - 1, 0, bytes, ops.back(), {}, Role::parameter});
+}
+Problem problem_of(const Profile& profile, Movers movers = Movers::everything) {
+  Result<Problem> problem = make_problem(profile, profile.phases[0], {}, movers);
+  EXPECT_TRUE(problem) << (problem ? "" : problem.error().message);
+  return *problem;
+}
+Outcome run(const Problem& problem, Class of, std::uint64_t cap, Trace* trace = nullptr) {
+  Rules rules;
+  rules.cap = cap;
+  return Simulator(problem, rules).run(all(problem, of), trace);
+}
+
+TEST(Outliving, AnOptimiserStatePausesAcrossTheIterationsEnd) {
+  Profile profile = six_ops();
+  add_state(profile, 10 * mib, {4});
+  const Problem problem = problem_of(profile);
+  ASSERT_EQ(problem.maps.size(), 1u);
+  const MovableMap& map = problem.maps[0];
+  EXPECT_TRUE(map.across);
+  EXPECT_FALSE(map.clean);
+  EXPECT_FALSE(map.droppable);
+  EXPECT_EQ(map.name, "state 0");
+  EXPECT_EQ(problem.segments[map.returns].first, 4);
+  EXPECT_EQ(problem.segments[map.leaves].last, 4);
+  EXPECT_TRUE(problem_of(profile, Movers::feature_maps).maps.empty());
+}
+
+TEST(Outliving, AWeightPausesWhereItIsUnusedForLongest) {
+  Profile profile = six_ops();
+  add_state(profile, 10 * mib, {0, 4, 5});
+  const MovableMap inside = problem_of(profile).maps.at(0);
+  EXPECT_FALSE(inside.across);
+  EXPECT_EQ(problem_of(profile).segments[inside.leaves].last, 0);
+  Profile late = six_ops();
+  add_state(late, 10 * mib, {2, 3});
+  EXPECT_TRUE(problem_of(late).maps.at(0).across);
+}
+
+TEST(Outliving, WhatIsATrifleBesideTheFeatureMapsStays) {
+  Profile profile = six_ops();
+  add_state(profile, 4 * mib, {4});
+  add(profile, {100 * mib, true, 0, 6, {}}, 0, {5}, Role::feature_map);
+  EXPECT_EQ(problem_of(profile).maps.size(), 1u);
+}
+
+TEST(Outliving, WhatTheProgramCopiesToStays) {
+  Profile profile = six_ops();
+  add_state(profile, 10 * mib, {4});
+  profile.phases[0].copies.push_back({2, true, 10 * mib, 1, 100, 0, 0});
+  EXPECT_TRUE(problem_of(profile).maps.empty());
+}
+
+// 10 MiB take 100 us each way: in beside the ops before, out beside those of the next iteration.
+TEST(Outliving, AStateIsThereOnlyForItsStep) {
+  Profile profile = six_ops();
+  add_state(profile, 10 * mib, {4});
+  add(profile, {10 * mib, true, 0, 3, {}}, 0, {2}, Role::activation);
+  const Problem problem = problem_of(profile);
+  Trace trace;
+  const Outcome kept = run(problem, Class::keep, 20 * mib);
+  EXPECT_EQ(kept.peak, 20 * mib);
+  const Outcome moved = run(problem, Class::swap, 10 * mib, &trace);
+  EXPECT_EQ(moved.peak, 10 * mib);
+  EXPECT_NEAR(moved.us, 600, 1e-6) << "the copy out ends with the last op, and the one in fits between";
+  EXPECT_EQ(std::count_if(trace.spans.begin(), trace.spans.end(),
+                          [](const Span& span) { return span.engine != Engine::compute; }),
+            2);
+}
+
+TEST(Outliving, WhatIsStillOnItsWayOutDelaysTheNextIteration) {
+  Profile profile = six_ops();
+  add_state(profile, 20 * mib, {5});
+  add(profile, {20 * mib, true, 0, 3, {}}, 0, {2}, Role::activation);
+  const Problem problem = problem_of(profile);
+  EXPECT_NEAR(run(problem, Class::swap, 40 * mib).us, 600, 1e-6) << "there is room for both";
+  Trace trace;
+  const Outcome outcome = run(problem, Class::swap, 20 * mib, &trace);
+  EXPECT_NEAR(outcome.us, 800, 1e-6) << "the first op needs the memory, 200 us after the last";
+  ASSERT_FALSE(trace.stalls.empty());
+  EXPECT_EQ(trace.stalls[0].cause, Stall::Cause::memory);
+  EXPECT_EQ(trace.stalls[0].segment, 0);
+}
+
+TEST(Outliving, WhatIsNeverWrittenLeavesWithoutACopy) {
+  Profile profile = six_ops();
+  add(profile, {20 * mib, true, outside, outside, {}}, outside, {5}, Role::parameter);
+  add(profile, {20 * mib, true, 0, 3, {}}, 0, {2}, Role::activation);
+  const Problem problem = problem_of(profile);
+  EXPECT_TRUE(problem.maps.at(0).clean);
+  const Outcome outcome = run(problem, Class::swap, 20 * mib);
+  EXPECT_NEAR(outcome.us, 600, 1e-6);
+  EXPECT_EQ(outcome.out_busy_us, 0);
+}
+
+// A result of op 1 that nobody reads after op 2; the next iteration frees it before its op 2.
+Profile with_result() {
+  Profile profile = six_ops();
+  add(profile, {10 * mib, true, 1, outside, {}}, 1, {2}, Role::activation);
+  profile.phases[0].buffers.push_back({10 * mib, true, outside, 2, {}});
+  return profile;
+}
+
+TEST(Outliving, AResultThatTheNextIterationFreesLeavesForGood) {
+  const Problem problem = problem_of(with_result());
+  ASSERT_EQ(problem.maps.size(), 1u);
+  EXPECT_TRUE(problem.maps[0].for_good);
+  EXPECT_EQ(problem.segments[problem.maps[0].leaves].last, 2);
+  EXPECT_EQ(problem.segments[problem.maps[0].lingers].last, 1);
+  const Outcome kept = run(problem, Class::keep, 100 * mib), moved = run(problem, Class::swap, 10 * mib);
+  EXPECT_EQ(kept.peak, 20 * mib) << "two are there at op 1";
+  EXPECT_EQ(moved.peak, 10 * mib);
+  EXPECT_EQ(moved.in_busy_us, 0);
+  EXPECT_NEAR(moved.us, 600, 1e-6);
+}
+
+TEST(Outliving, AResultWithTwoPlacesInTurnHasBothWhereItStays) {
+  Profile profile = with_result();
+  profile.phases[0].buffers[0].ranges = {0, 1};
+  const Problem problem = problem_of(profile);
+  EXPECT_TRUE(problem.maps.at(0).in_turn);
+  EXPECT_EQ(run(problem, Class::keep, 100 * mib).peak, 20 * mib);
+  EXPECT_EQ(run(problem, Class::swap, 10 * mib).peak, 10 * mib);
+}
+
+TEST(Outliving, OthersThatLieInTurnCountTwice) {
+  Profile profile = six_ops();
+  add(profile, {10 * mib, true, 1, 4, {0, 1}}, 1, {2}, Role::activation);
+  add(profile, {10 * mib, true, 3, 6, {1, 0}}, 3, {5}, Role::activation);
+  const Problem problem = problem_of(profile);
+  EXPECT_EQ(run(problem, Class::keep, 100 * mib).peak, 20 * mib);
+  EXPECT_GE(problem.segments.back().base, 20 * mib) << "one of them is there";
+}
+
+TEST(Outliving, ReplaysDoNotReadWhatHasLeft) {
+  // A map that is made from a weight, which has its last use in forward.
+  Profile profile = six_ops();
+  add(profile, {20 * mib, true, outside, outside, {}}, outside, {1}, Role::parameter);
+  add(profile, {20 * mib, true, 1, 6, {}}, 1, {5}, Role::feature_map);
+  const Problem problem = problem_of(profile);
+  ASSERT_EQ(problem.maps.size(), 2u);
+  ASSERT_TRUE(problem.maps[0].droppable);
+  Rules rules;
+  rules.cap = 100 * mib;
+  Choice choice = all(problem, Class::keep);
+  choice.of[0] = Class::recompute;
+  EXPECT_TRUE(Simulator(problem, rules).run(choice).feasible());
+  choice.of[1] = Class::swap;
+  EXPECT_FALSE(Simulator(problem, rules).run(choice).feasible());
+}
+
+Problem made_up(std::uint64_t seed) {
+  Profile profile = test::random_profile(40 + 6 * seed, seed);
+  test::add_what_outlives(profile, seed);
+  return problem_of(profile);
+}
+Choice random_choice(const Problem& problem, std::mt19937_64& random) {
+  Choice choice = all(problem, Class::keep);
+  choice.part.assign(problem.maps.size(), 0);
+  for (std::size_t m = 0; m < problem.maps.size(); ++m)
+    choice.of[m] = possible(problem.maps[m], static_cast<Class>(random() % 3));
+  return choice;
+}
+
+TEST(Outliving, FromABaseTheSimulatorGivesTheSameBitsAsFromScratch) {
+  int across = 0, delayed = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Problem problem = made_up(seed);
+    across += std::any_of(problem.maps.begin(), problem.maps.end(),
+                          [](const MovableMap& map) { return map.across; });
+    Rules rules;
+    rules.cap = Simulator(problem, rules).run(all(problem, Class::swap)).peak * 5 / 4;
+    std::mt19937_64 random(seed);
+    Simulator incremental(problem, rules);
+    Choice base = random_choice(problem, random);
+    incremental.run(base);
+    incremental.rebase(base);
+    for (int i = 0; i < 60; ++i) {
+      Choice choice = base;
+      const std::size_t map = random() % problem.maps.size();
+      choice.of[map] = possible(problem.maps[map], static_cast<Class>(random() % 3));
+      const Outcome one = incremental.run(choice), other = Simulator(problem, rules).run(choice);
+      ASSERT_EQ(one.us, other.us) << seed << " " << i;
+      ASSERT_EQ(one.peak, other.peak);
+      Trace trace;
+      ASSERT_EQ(Simulator(problem, rules).run(choice, &trace).us, other.us);
+      delayed += std::any_of(trace.stalls.begin(), trace.stalls.end(),
+                             [](const Stall& stall) { return stall.segment == 0; });
+      if (random() % 3 != 0) continue;
+      incremental.rebase(choice);
+      base = choice;
+    }
+  }
+  EXPECT_GT(across, 10);
+  EXPECT_GT(delayed, 10);
+}
+
+TEST(Outliving, MadeUpNetworksHaveValidPlansNoFasterThanTheBound) {
+  int plans = 0, moving = 0;
+  for (std::uint64_t seed = 0; seed < 16; ++seed) {
+    Profile profile = test::random_profile(40 + 6 * seed, seed);
+    test::add_what_outlives(profile, seed);
+    const Problem problem = problem_of(profile);
+    Simulator simulator(problem, Rules{});
+    const std::uint64_t least = simulator.run(all(problem, Class::swap)).peak,
+                        most = simulator.run(all(problem, Class::keep)).peak;
+    PlanRequest request;
+    request.memory = least + (most - least) / 4;
+    const Result<Plan> plan = make_plan(profile, "", "hybrid", request);
+    ASSERT_TRUE(plan) << seed << ": " << plan.error().message;
+    ++plans;
+    moving +=
+        std::any_of(plan->maps.begin(), plan->maps.end(), [](const PlanMap& map) { return map.across; });
+    EXPECT_LE(plan->peak, request.memory) << seed;
+    EXPECT_LE(*plan->bound_ms, plan->predicted_ms + 1e-6) << seed;
+    EXPECT_GE(*plan->bound_ms, plan->in_core_ms - 1e-6) << seed;
+    const Result<Plan> again = plan_from_json(to_json(*plan));
+    ASSERT_TRUE(again) << seed << ": " << again.error().message;
+  }
+  EXPECT_EQ(plans, 16);
+  EXPECT_GT(moving, 8);
+}
+
+}  // namespace
+}  // namespace pooch::policy
