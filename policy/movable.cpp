@@ -179,7 +179,7 @@ class RangesInTurn {
     std::set<std::uint32_t> taken;
     for (std::uint32_t b = 0; b < phase.buffers.size(); ++b) {
       const ProfileBuffer& buffer = phase.buffers[b];
-      const bool lasts = buffer.from == outside || (buffer.until == outside && !leaving.contains(b));
+      const bool lasts = buffer.from <= 0 || (buffer.until == outside && !leaving.contains(b));
       for (const std::uint32_t range : buffer.ranges)
         if (!taken.insert(range).second || lasts) shared_.insert(range);
     }

@@ -75,7 +75,8 @@ class Collector {
       for (std::uint32_t b = 0; b < phase.ranges.size(); ++b) {
         Ranges ranges = phase.ranges[b];
         std::sort(ranges.begin(), ranges.end());
-        const bool anew = phase.profile->buffers[b].from != outside && !phase.script->life(b).lasts;
+        // What comes ahead of the first op arrives while the iteration before still computes.
+        const bool anew = phase.profile->buffers[b].from > 0 && !phase.script->life(b).lasts;
         const bool alone = std::none_of(ranges.begin(), ranges.end(),
                                         [&](std::uint32_t range) { return taken.contains(range); });
         if (ranges.size() == 2 && anew && alone && pieces_[ranges[0]] == pieces_[ranges[1]])

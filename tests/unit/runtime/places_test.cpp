@@ -107,6 +107,13 @@ TEST_F(Placed, ABufferInTurnWithContentAtTheBorderHasBoth) {
   EXPECT_EQ(all[3].twin, 3u);
 }
 
+// A batch is copied to the one while the other is read.
+TEST_F(Placed, ABufferInTurnThatIsFilledAheadOfTheIterationHasBoth) {
+  const auto all = places(plan(), {{0, 4}, {1}, {2}, {3}});
+  ASSERT_EQ(all.size(), 5u);
+  for (const std::size_t place : {0, 4}) EXPECT_EQ(all[place].twin, all[place].range);
+}
+
 TEST_F(Placed, WhatIsAwayAcrossTheEndHasItsPlaceBetweenFetchAndLastUse) {
   const auto state = static_cast<std::uint32_t>(phase_.buffers.size());
   phase_.buffers.push_back({2 * MiB, true, outside, outside});
