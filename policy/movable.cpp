@@ -207,14 +207,14 @@ std::vector<std::uint64_t> bytes_in_turn(const BufferUses& uses, std::vector<Mov
     if (buffer.ranges.size() < 2 || !buffer.managed || at.empty() || in_turn.alone(buffer.ranges)) continue;
     const auto map =
         std::find_if(maps.begin(), maps.end(), [&](const MovableMap& m) { return m.buffer == b; });
-    std::size_t from = buffer.from == outside ? 0 : static_cast<std::size_t>(at.front()),
-                end = buffer.until == outside
-                          ? ops
-                          : static_cast<std::size_t>(std::max(at.back() + 1, buffer.until));
-    if (map != maps.end() && map->for_good)
-      end = static_cast<std::size_t>(map->leaves) + 1;
-    else if (buffer.until == outside)
-      from = 0;  // the one before is still there
+    const bool leaves = map != maps.end();
+    if (leaves && !map->for_good) continue;  // its choice says when it is there
+    // One that outlives the iteration has had one before it, which is still there.
+    const std::size_t from = buffer.from == outside || (buffer.until == outside && !leaves)
+                                 ? 0
+                                 : static_cast<std::size_t>(at.front());
+    const std::int32_t until = leaves ? map->leaves + 1 : std::max(at.back() + 1, buffer.until);
+    const std::size_t end = buffer.until == outside && !leaves ? ops : static_cast<std::size_t>(until);
     for (std::size_t p = from; p < end; ++p) {
       beside[p] -= static_cast<std::int64_t>(buffer.bytes);
       for (const std::uint32_t range : buffer.ranges) {

@@ -181,6 +181,15 @@ TEST(Outliving, OthersThatLieInTurnCountTwice) {
   EXPECT_GE(problem.segments.back().base, 20 * mib) << "one of them is there";
 }
 
+// Where it is away, so are both.
+TEST(Outliving, AMapThatLiesInTurnCountsOnce) {
+  Profile profile = six_ops();
+  add(profile, {10 * mib, true, 0, 6, {0, 1}}, outside, {1, 5}, Role::input);
+  const Problem problem = problem_of(profile);
+  ASSERT_EQ(problem.maps.size(), 1u);
+  for (const Segment& segment : problem.segments) EXPECT_EQ(segment.base, 0u);
+}
+
 TEST(Outliving, ReplaysDoNotReadWhatHasLeft) {
   // A map that is made from a weight, which has its last use in forward.
   Profile profile = six_ops();
