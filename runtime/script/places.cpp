@@ -129,10 +129,13 @@ class Collector {
     const std::int32_t begins = is_other_before(mine, buffer) ? life.used : life.from;
     const std::int32_t from = begins == 0 ? 0 : script.step_of_op(begins), to = script.step_of_op(life.to);
     const std::uint64_t whole = round_up(mine.profile->buffers[buffer].bytes, page);
+    const std::int32_t lingers = begins == life.from && begins > 0 ? life.lingers : 0;
     std::uint64_t end = 0;  // of the piece
     for (std::size_t c = 0; c < pieces_[range].size(); ++c) {
       const std::uint64_t begin = end;
       end = std::min(whole, end + pieces_[range][c]);
+      if (lingers > 0 && !is_other_before(mine, buffer))
+        hold({range, c}, phase, stay(0, script.step_of_op(lingers - 1)));
       const bool leaves = life.away > begins && end <= round_up(life.moved, page);
       if (leaves && life.across) {
         LayoutSpan there = span_of(phase, life.step_back(end), script.step_of_op(life.away - 1), false);
@@ -160,6 +163,7 @@ class Collector {
   }
 
   // At the beginning of the iteration another buffer is known to be there: what the iteration before left.
+  // One that no op touches has no stay of its own.
   static bool is_other_before(const PlacedPhase& phase, std::uint32_t buffer) {
     const std::vector<ProfileBuffer>& buffers = phase.profile->buffers;
     if (phase.ranges[buffer].size() != 1 || buffers[buffer].from == outside ||
@@ -167,7 +171,8 @@ class Collector {
       return false;
     for (std::size_t other = 0; other < buffers.size(); ++other)
       if (buffers[other].from == outside && buffers[other].until != outside &&
-          phase.ranges[other] == phase.ranges[buffer])
+          phase.ranges[other] == phase.ranges[buffer] &&
+          phase.script->life(static_cast<std::uint32_t>(other)).to >= 0)
         return true;
     return false;
   }

@@ -79,12 +79,21 @@ void ScriptLives::find_lives() {
     life.lasts = buffer.from == outside || buffer.until == outside;
     if (buffer.from == outside) life.from = 0;
     life.to = buffer.until == outside ? ops() - 1 : std::max(life.to, buffer.until - 1);
+    const bool left_over = buffer.from != outside && buffer.until == outside;
     if (map_of_buffer_[b] != no_map) {
       find_absence(map_of_buffer_[b], life);
-    } else if (buffer.from != outside && buffer.until == outside) {
+      // Written since it came back, it is nowhere else.
+      if (left_over && !life.across) life.lingers = freed_before(buffer, life);
+    } else if (left_over) {
       find_predecessor(buffer, life);
     }
   }
+}
+
+// Before which op the iteration finds the last such buffer freed; that of its own first use, if it does not.
+std::int32_t ScriptLives::freed_before(const ProfileBuffer& buffer, const ScriptLife& life) const {
+  const auto gone = last_of_size_.find(buffer.bytes);
+  return gone != last_of_size_.end() ? std::min(gone->second, life.from) : life.from;
 }
 
 void ScriptLives::use(std::uint32_t buffer, std::int32_t position) {

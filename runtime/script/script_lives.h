@@ -39,6 +39,7 @@ class ScriptLives {
   void use(std::uint32_t buffer, std::int32_t position);
   void find_uses();
   void find_last_of_size();
+  std::int32_t freed_before(const ProfileBuffer& buffer, const ScriptLife& life) const;
   void find_predecessor(const ProfileBuffer& buffer, ScriptLife& life) const;
   void find_returns(std::uint32_t map, ScriptLife& life) const;
   void find_absence(std::uint32_t map, ScriptLife& life) const;

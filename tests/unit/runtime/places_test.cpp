@@ -149,5 +149,17 @@ TEST_F(Placed, WhatTheIterationBeforeLeftIsNotCountedTwice) {
   EXPECT_EQ(steps(all[4].in[0][1]), (std::pair(6, 7)));
 }
 
+// Gradients are there until they are freed, whether anybody reads them or not.
+TEST_F(Placed, WhatTheIterationBeforeLeftAndNobodyTouchesIsThereAllTheSame) {
+  const auto made = static_cast<std::uint32_t>(phase_.buffers.size());
+  phase_.buffers.push_back({2 * MiB, true, 6, outside});
+  phase_.buffers.push_back({2 * MiB, true, outside, 2});
+  phase_.ops[6].operands.push_back(made);
+  const auto all = places(plan(), {{0}, {1}, {2}, {3}, {4}, {4}});
+  ASSERT_EQ(all.size(), 5u);
+  ASSERT_EQ(all[4].in[0].size(), 2u);
+  EXPECT_EQ(steps(all[4].in[0][0]), (std::pair(0, 1)));
+}
+
 }  // namespace
 }  // namespace pooch::runtime

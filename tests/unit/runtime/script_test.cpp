@@ -538,5 +538,29 @@ TEST(Script, WhatIsNotFetchedEndsWhereItLeaves) {
   EXPECT_FALSE(script->life(3).lasts);
 }
 
+// A gradient that leaves between backward and the step, and is written there.
+TEST(Script, WhatWasBroughtBackIsStillThereAtTheBeginningOfTheNextIteration) {
+  PhaseProfile phase = test::chain_of(6, 100);
+  const auto made = static_cast<std::uint32_t>(phase.buffers.size());
+  phase.buffers.push_back({4 * mib, true, 8, outside});
+  phase.buffers.push_back({4 * mib, true, outside, 3});
+  phase.versions.push_back({made, 0, 4 * mib, 8, {11}, Role::gradient});
+  phase.ops[8].writes.push_back(static_cast<std::uint32_t>(phase.versions.size() - 1));
+  phase.ops[8].operands.push_back(made);
+  phase.ops[11].reads.push_back(static_cast<std::uint32_t>(phase.versions.size() - 1));
+  phase.ops[11].operands.push_back(made);
+  PlanMap map;
+  map.buffer = made;
+  map.bytes = map.moved = 4 * mib;
+  map.of = MapClass::swap;
+  Plan plan = plan_of(phase, {map});
+  plan.after[8] = {{PlanAction::Kind::evict, 0}};
+  plan.before[10] = {{PlanAction::Kind::prefetch, 0}};
+  const auto script = Script::compile(plan, phase, 0);
+  ASSERT_TRUE(script) << script.error().message;
+  EXPECT_EQ(script->life(made).from, 8);
+  EXPECT_EQ(script->life(made).lingers, 3);
+}
+
 }  // namespace
 }  // namespace pooch::runtime
