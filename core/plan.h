@@ -105,8 +105,8 @@ Result<Plan> plan_from_json(std::string_view text);
 // Checks what ties a plan's parts together, for any phase. Maps: in ascending order, each with a buffer of
 // its own. Before an op, maps are fetched and earlier ops are replayed; after it, maps leave. Every swapped
 // map leaves once and comes back afterwards (beforehand or not at all, if it is away across the end), whole
-// or in pieces from its start; every recomputed map is
-// dropped once, and each op that makes it is replayed afterwards; nothing else moves. Error: as above.
+// or in pieces from its start; every recomputed map is dropped once, and each op that makes it is replayed
+// afterwards; nothing else moves. Error: as above.
 Status check(const Plan& plan);
 
 }  // namespace pooch

@@ -69,11 +69,12 @@ Status Executor::enter(const tracker::Iterations::Where& where, const Script& sc
     if (parts_.tracker.log().has(step))
       iteration_->bind(static_cast<std::int32_t>(step - where.start), parts_.tracker.log().operands(step),
                        parts_.tracker.allocations());
-  return iteration_->from_the_start ? send_away_what_is_to_be() : Done{};
+  return iteration_->from_the_start ? evict_what_begins_away() : Done{};
 }
 
-// Maps that are away across the iteration's end: what came before this one may have brought them.
-Status Executor::send_away_what_is_to_be() {
+// The plan takes these maps for evicted when the iteration begins. A demand-mode iteration, or one of another
+// phase, may have fetched them.
+Status Executor::evict_what_begins_away() {
   iteration_->bind_what_is_away(followed()->known.bases, parts_.tracker.allocations());
   for (std::uint32_t map = 0; map < iteration_->maps.size(); ++map)
     if (iteration_->script.maps()[map].across)

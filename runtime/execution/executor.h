@@ -155,7 +155,7 @@ class Executor {
   // Plans begun or left, layouts made.
   std::uint64_t changes() const { return changes_ + layouts_.made(); }
   Status enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream);
-  Status send_away_what_is_to_be();
+  Status evict_what_begins_away();
   Status leave(Held& held);
   void finish();
   void stop_following();

@@ -126,16 +126,16 @@ class Collector {
     const auto stay = [&](std::int32_t from, std::int32_t to) {
       return span_of(phase, from, to, (life.lasts || in_turn) && (from == 0 || to == last));
     };
-    const std::int32_t begins = is_other_before(mine, buffer) ? life.used : life.from;
+    const bool other_before = is_other_before(mine, buffer);
+    const std::int32_t begins = other_before ? life.used : life.from;
     const std::int32_t from = begins == 0 ? 0 : script.step_of_op(begins), to = script.step_of_op(life.to);
     const std::uint64_t whole = round_up(mine.profile->buffers[buffer].bytes, page);
-    const std::int32_t lingers = begins == life.from && begins > 0 ? life.lingers : 0;
+    const std::int32_t lingers = other_before ? 0 : life.lingers;
     std::uint64_t end = 0;  // of the piece
     for (std::size_t c = 0; c < pieces_[range].size(); ++c) {
       const std::uint64_t begin = end;
       end = std::min(whole, end + pieces_[range][c]);
-      if (lingers > 0 && !is_other_before(mine, buffer))
-        hold({range, c}, phase, stay(0, script.step_of_op(lingers - 1)));
+      if (lingers > 0) hold({range, c}, phase, stay(0, script.step_of_op(lingers - 1)));
       const bool leaves = life.away > begins && end <= round_up(life.moved, page);
       if (leaves && life.across) {
         LayoutSpan there = span_of(phase, life.step_back(end), script.step_of_op(life.away - 1), false);

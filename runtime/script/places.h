@@ -41,8 +41,7 @@ struct Place {
 // the phases one after the other. Appends them.
 void add_slots(const std::vector<PlacedPhase>& phases, std::vector<ProfileRange>& ranges);
 
-// By range and piece, slots last. `ranges`: with slots. Pieces are those
-// under `cap`: core/pages.h.
+// By range and piece, slots last. `ranges`: with slots. Pieces are those under `cap`: core/pages.h.
 std::vector<Place> places_of(const std::vector<PlacedPhase>& phases, const std::vector<ProfileRange>& ranges,
                              std::uint64_t cap);
 // By place, the phases one after the other.

@@ -117,7 +117,8 @@ struct ScriptReturn {
 struct ScriptLife {
   std::int32_t from = 0, to = -1;  // inclusive; empty: it is not managed, or not touched
   std::int32_t used = 0;           // its first use
-  // What the iteration before left in its place is there until this position, beside all this: 0: nothing is.
+  // Until this position the iteration before has its own such content there; 0: it has none. Not a part of
+  // `from` to `to`.
   std::int32_t lingers = 0;
   // [away, back): the first `moved` bytes are not there; 0: never. `across`: they are there in [back, away)
   // alone.

@@ -82,7 +82,7 @@ void ScriptLives::find_lives() {
     const bool left_over = buffer.from != outside && buffer.until == outside;
     if (map_of_buffer_[b] != no_map) {
       find_absence(map_of_buffer_[b], life);
-      // Written since it came back, it is nowhere else.
+      // What the step wrote after it came back is on the device alone.
       if (left_over && !life.across) life.lingers = freed_before(buffer, life);
     } else if (left_over) {
       find_predecessor(buffer, life);
@@ -90,7 +90,8 @@ void ScriptLives::find_lives() {
   }
 }
 
-// Before which op the iteration finds the last such buffer freed; that of its own first use, if it does not.
+// Before which op the last buffer of this size that an earlier iteration left is freed; at the latest the
+// buffer's own first use.
 std::int32_t ScriptLives::freed_before(const ProfileBuffer& buffer, const ScriptLife& life) const {
   const auto gone = last_of_size_.find(buffer.bytes);
   return gone != last_of_size_.end() ? std::min(gone->second, life.from) : life.from;
@@ -125,9 +126,9 @@ void ScriptLives::find_last_of_size() {
 // It outlives the iteration, so at the beginning of this one another such is still there, most likely at the
 // same address: gradients are, until the next ones are about to be computed. Nobody touches it any more.
 void ScriptLives::find_predecessor(const ProfileBuffer& buffer, ScriptLife& life) const {
-  const auto gone = last_of_size_.find(buffer.bytes);
-  if (gone != last_of_size_.end() && gone->second < life.from) {
-    life.away = gone->second;
+  const std::int32_t gone = freed_before(buffer, life);
+  if (gone < life.from) {
+    life.away = gone;
     life.back = life.from;
     life.moved = life.bytes;
     const std::int32_t step = script_.step_of_op(life.back);

@@ -504,7 +504,7 @@ Script with_state(std::int32_t fetched, std::int32_t evicted) {
   map.of = MapClass::swap;
   map.across = true;
   Plan plan = plan_of(phase, {map});
-  if (fetched >= 0) plan.before[fetched] = {{PlanAction::Kind::prefetch, 0}};
+  plan.before[fetched] = {{PlanAction::Kind::prefetch, 0}};
   plan.after[evicted] = {{PlanAction::Kind::evict, 0}};
   auto script = Script::compile(plan, phase, 0);
   EXPECT_TRUE(script) << script.error().message;
