@@ -28,7 +28,7 @@ class Finder {
   std::vector<MovableMap> run() {
     for (std::uint32_t b = 0; b < phase_.buffers.size(); ++b)
       if (auto map = feature_map(b)) maps_.push_back(std::move(*map));
-    if (movers_ == Movers::everything) add_what_outlives();
+    if (movers_ != Movers::feature_maps) add_what_outlives();
     return std::move(maps_);
   }
 
@@ -117,10 +117,14 @@ class Finder {
     }
   }
   std::uint32_t take_untouched(std::uint64_t bytes) {
-    auto& left = untouched_[bytes];
-    if (left.empty()) return no_buffer;
-    const std::uint32_t buffer = left.back();
-    left.pop_back();
+    auto left = untouched_.find(bytes);
+    // What an iteration of another phase left has another size.
+    if (left == untouched_.end() && movers_ == Movers::everything_in_turn && !untouched_.empty())
+      left = std::prev(untouched_.end());
+    if (left == untouched_.end()) return no_buffer;
+    const std::uint32_t buffer = left->second.back();
+    left->second.pop_back();
+    if (left->second.empty()) untouched_.erase(left);
     return buffer;
   }
 
@@ -135,7 +139,10 @@ class Finder {
                                       earlier == no_buffer ? outside : phase_.buffers[earlier].until);
     if (pause.us <= 0 || (!pause.across && pause.returns - pause.leaves < 2)) return std::nullopt;
     MovableMap map = map_of(buffer, pause);
-    if (map.for_good) map.earlier = earlier, map.lingers = phase_.buffers[earlier].until - 1;
+    if (map.for_good) {
+      map.earlier = earlier, map.lingers = phase_.buffers[earlier].until - 1;
+      map.has_to = movers_ == Movers::everything_in_turn;
+    }
     map.clean =
         pause.across && std::all_of(uses_.versions[buffer].begin(), uses_.versions[buffer].end(),
                                     [&](std::uint32_t v) { return phase_.versions[v].producer == outside; });

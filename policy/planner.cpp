@@ -188,8 +188,9 @@ Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::s
   const Result<const PhaseProfile*> phase = find_phase(profile, phase_id);
   if (!phase) return phase.error();
   const LinkRates rates{request.link_out, request.link_in};
-  const Movers movers =
-      policy != nullptr && policy->decide == hybrid ? Movers::everything : Movers::feature_maps;
+  Movers movers = Movers::feature_maps;
+  if (policy != nullptr && policy->decide == hybrid)
+    movers = profile.phases.size() > 1 ? Movers::everything_in_turn : Movers::everything;
   const Result<Problem> problem = make_problem(profile, **phase, rates, movers);
   if (!problem) return problem.error();
   Rules rules;

@@ -45,6 +45,7 @@ struct MovableMap {
   bool for_good = false;
   std::uint32_t earlier = 0;
   std::int32_t lingers = nowhere;
+  bool has_to = false;   // ... in any case: an iteration of another phase may come next
   bool in_turn = false;  // for good: where it is kept, a layout has both ranges for it all the time
   // A plan that moves it has it nowhere on the device after `leaves`.
   bool ends_away() const { return across || for_good; }
@@ -118,8 +119,9 @@ struct LinkRates {
 
 // Which buffers are maps.
 enum class Movers : std::uint8_t {
-  feature_maps,  // and inputs
-  everything,    // ... and what outlives an iteration, where that is a part of the need worth moving
+  feature_maps,        // and inputs
+  everything,          // ... and what outlives an iteration, where that is a part of the need worth moving
+  everything_in_turn,  // ... where iterations of other phases come in between
 };
 
 // If pooch copied nothing while it measured, the link's rate comes from the program's own copies. Error:

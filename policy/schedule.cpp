@@ -167,6 +167,10 @@ void Simulator::account(const Choice& choice) {
     auto away = static_cast<std::int64_t>(map.bytes);
     if (choice.of[m] == Class::keep) away = 0;
     if (choice.of[m] == Class::swap) away = static_cast<std::int64_t>(choice.swapped(problem_, m));
+    if (map.has_to && away == 0) {  // there is no room for that
+      hold(0, static_cast<std::int32_t>(count) - 1, static_cast<std::int64_t>(rules_.cap + granularity));
+      continue;
+    }
     if (map.in_turn && away == 0) {
       hold(0, static_cast<std::int32_t>(count) - 1, 2 * static_cast<std::int64_t>(map.bytes));
       continue;

@@ -31,6 +31,9 @@ constexpr double most_for_layout = 2;
 // Frames are mapped ahead of need, while the device works: the share of that time that an iteration is
 // longer.
 constexpr double seen_of_mapping = 0.1;
+// Of the memory, what plans leave free where several phases share a layout: what outlives their iterations
+// has one place for all, and everything else must fit around it.
+constexpr std::uint64_t shared_slack = 24;  // one part of so many
 // Room beside what a layout is known to lack: another plan loses a little elsewhere.
 constexpr std::uint64_t slack = 16 * MiB;
 
@@ -183,10 +186,21 @@ bool knows_places(const Profile& profile, const std::string& phase) {
 }  // namespace
 
 Result<Plan> make_placed_plan(const Profile& profile, const PlacedRequest& request) {
-  PlacedSearch search(profile, request);
-  if (request.follow) return search.follow();
-  if (knows_places(profile, request.phase) && request.plan.placed) return search.run();
-  return policy::make_plan(profile, request.phase, request.policy, request.plan);
+  if (request.follow) return PlacedSearch(profile, request).follow();
+  const auto make = [&](const PlacedRequest& asked) {
+    if (asked.plan.placed && knows_places(profile, asked.phase)) return PlacedSearch(profile, asked).run();
+    return policy::make_plan(profile, asked.phase, asked.policy, asked.plan);
+  };
+  if (request.plan.placed && profile.phases.size() > 1) {
+    PlacedRequest less = request;
+    if (less.room == 0) less.room = less.plan.memory;
+    less.plan.memory -= less.plan.memory / shared_slack;
+    if (auto plan = make(less)) {
+      plan->cap = request.plan.memory;
+      return plan;
+    }
+  }
+  return make(request);
 }
 
 }  // namespace pooch::tools

@@ -1,7 +1,8 @@
 """A small GPT, trained on random tokens.
 
 usage: gpt.py [--layers N] [--width N] [--heads N] [--sequence N] [--batch N] [--vocabulary N] [--iterations N]
-              [--optimizer NAME] [--clip] [--attention NAME] [--amp | --half] [--compile]
+              [--optimizer NAME] [--clip] [--attention NAME] [--amp | --half] [--compile] [--checkpoint]
+              [--lengths N,N,... | --any-length]
 """
 
 import argparse
@@ -11,6 +12,7 @@ import time
 import torch
 from torch import nn
 from torch.nn import attention, functional
+from torch.utils.checkpoint import checkpoint
 
 
 class Block(nn.Module):
@@ -34,15 +36,19 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    def __init__(self, layers, width, heads, sequence, vocabulary):
+    def __init__(self, layers, width, heads, sequence, vocabulary, checkpoints=False):
         super().__init__()
+        self.checkpoints = checkpoints
         self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(sequence, width)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, tokens):
         places = torch.arange(tokens.shape[1], device=tokens.device)
-        return self.head(self.norm(self.blocks(self.token(tokens) + self.position(places))))
+        x = self.token(tokens) + self.position(places)
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.checkpoints else block(x)
+        return self.head(self.norm(x))
 
 
 OPTIMIZERS = {
@@ -69,6 +75,9 @@ def options():
     parser.add_argument("--attention", choices=ATTENTION, help="whose attention (PyTorch's choice)")
     parser.add_argument("--amp", action="store_true", help="compute in bfloat16")
     parser.add_argument("--half", action="store_true", help="compute in float16, with a scaled loss")
+    parser.add_argument("--checkpoint", action="store_true", help="compute each block again for its gradients")
+    parser.add_argument("--lengths", help="of the sequences, in turn, each at most --sequence")
+    parser.add_argument("--any-length", action="store_true", help="each batch of another length, up to --sequence")
     parser.add_argument("--compile", action="store_true", help="let torch.compile make the kernels")
     return parser.parse_args()
 
@@ -79,15 +88,22 @@ def precision(o):
     return contextlib.nullcontext()
 
 
+def length(o, iteration):
+    if o.lengths:
+        lengths = [int(length) for length in o.lengths.split(",")]
+        return lengths[iteration % len(lengths)]
+    return int(torch.randint(o.sequence // 4, o.sequence + 1, ())) if o.any_length else o.sequence
+
+
 def main():
     o = options()
     torch.manual_seed(0)
-    model = GPT(o.layers, o.width, o.heads, o.sequence, o.vocabulary).cuda()
+    model = GPT(o.layers, o.width, o.heads, o.sequence, o.vocabulary, o.checkpoint).cuda()
     optimizer = OPTIMIZERS[o.optimizer](model.parameters())
     scaler = torch.amp.GradScaler("cuda", enabled=o.half)
     compute = torch.compile(model) if o.compile else model
     for i in range(o.iterations):
-        tokens = torch.randint(o.vocabulary, (o.batch, o.sequence + 1)).cuda()
+        tokens = torch.randint(o.vocabulary, (o.batch, length(o, i) + 1)).cuda()
         with precision(o), attention.sdpa_kernel(ATTENTION[o.attention]) if o.attention else contextlib.nullcontext():
             logits = compute(tokens[:, :-1])
             loss = functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())

@@ -90,6 +90,8 @@ class Executor {
   // Tests whether they have a layout, as far as their phases are known; if not, take_lack() says so before an
   // iteration is spent.
   void try_layout() { layouts_.try_layout(); }
+  // Layouts wait until a phase that came lately has places.
+  bool awaits_places() const { return layouts_.awaits_places(); }
   // Plans of other phases that a layout must serve too.
   std::vector<const Plan*> plans_beside(tracker::PhaseIndex phase) const {
     return layouts_.plans_beside(phase);

@@ -45,6 +45,7 @@ AdoptedPlan* PlanBook::of(const Script& script) {
 void PlanBook::put(tracker::PhaseIndex phase, AdoptedPlan plan) {
   AdoptedPlan& place = plans_[phase];
   if (place.script != nullptr) replaced_.push_back(std::move(place.script));
+  plan.began = place.began;
   place = std::move(plan);
 }
 

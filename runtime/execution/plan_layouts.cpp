@@ -46,7 +46,7 @@ Status PlanLayouts::settle(const Script* wanted, Held& held) {
   if (wanted != nullptr && alias_.serves(*wanted)) return Done{};
   if (const auto apart = dismantle(held); !apart) return apart;
   if (wanted == nullptr) return Done{};
-  if (unlaid_) return Done{};
+  if (unlaid_ || awaits_places()) return Done{};
   for (const auto& [phase, plan] : book_.all())
     if (plan.script.get() == wanted && plan.placed && plan.known.settled) return build(held);
   return Done{};
@@ -98,11 +98,24 @@ std::optional<std::uint64_t> PlanLayouts::take_lack(tracker::PhaseIndex phase) {
   return std::exchange(lack_, std::nullopt);
 }
 
+bool PlanLayouts::takes_part(tracker::PhaseIndex phase, const AdoptedPlan& plan) const {
+  return plan.placed && plan.known.settled && !parts_.tracker.iterations().phase(phase).given_up;
+}
+
+bool PlanLayouts::awaits_places() const {
+  constexpr std::uint64_t lately = 24, most_awaited = 160;  // iterations
+  if (iterations_ > most_awaited) return false;
+  return std::any_of(book_.all().begin(), book_.all().end(), [&](const auto& each) {
+    const AdoptedPlan& plan = each.second;
+    return plan.placed && !plan.known.settled && plan.began > 0 && plan.began + lately > iterations_;
+  });
+}
+
 // By id.
 std::vector<AdoptedPlan*> PlanLayouts::to_lay_out() {
   std::vector<AdoptedPlan*> all;
   for (auto& [phase, plan] : book_.all())
-    if (plan.placed && !parts_.tracker.iterations().phase(phase).given_up) all.push_back(&plan);
+    if (takes_part(phase, plan)) all.push_back(&plan);
   std::sort(all.begin(), all.end(), [](const AdoptedPlan* a, const AdoptedPlan* b) {
     return a->known.profile.id < b->known.profile.id;
   });
@@ -135,7 +148,7 @@ std::pair<const PlanLayout*, std::uint64_t> PlanLayouts::layout_for(const AliasM
 }
 
 void PlanLayouts::try_layout() {
-  if (!may_place() || alias_.built() || unlaid_) return;
+  if (!may_place() || alias_.built() || unlaid_ || awaits_places()) return;
   const std::vector<AdoptedPlan*> plans = to_lay_out();
   if (!plans.empty()) (void)layout_for(residents_of(plans), plans);
 }
@@ -143,8 +156,7 @@ void PlanLayouts::try_layout() {
 std::vector<const Plan*> PlanLayouts::plans_beside(tracker::PhaseIndex phase) const {
   std::vector<const Plan*> all;
   for (const auto& [other, plan] : book_.all())
-    if (other != phase && plan.placed && !parts_.tracker.iterations().phase(other).given_up)
-      all.push_back(&plan.script->plan());
+    if (other != phase && takes_part(other, plan)) all.push_back(&plan.script->plan());
   return all;
 }
 
@@ -153,9 +165,11 @@ void PlanLayouts::begin_iteration(const Script& script) {
   // large: an H200 takes 1 ms to map each beside copies out. A layout may fail to come for good without being
   // refused.
   constexpr int most_unlaid = 24;  // iterations
+  AdoptedPlan& plan = *book_.of(script);
+  plan.began = ++iterations_;
   served_ += alias_.built();
   iterations_without_ = alias_.built() ? 0 : iterations_without_ + 1;
-  if (!book_.of(script)->placed || !may_place() || iterations_without_ > most_unlaid) parts_.pool.use_units();
+  if (!plan.placed || !may_place() || iterations_without_ > most_unlaid) parts_.pool.use_units();
 }
 
 void PlanLayouts::reconsider() {

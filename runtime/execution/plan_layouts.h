@@ -39,6 +39,8 @@ class PlanLayouts {
   std::uint64_t moves() const { return alias_.moves(); }  // frames that were mapped anew for a chunk
   // Whether a layout is possible, as far as is known.
   bool may_place() const;
+  // A phase that came lately is to be part of the layout, and where its buffers lie is not known yet.
+  bool awaits_places() const;
 
   // Before an iteration: the mappings that its plan wants. May release `held`.
   Status settle(const Script* wanted, Held& held);
@@ -62,6 +64,7 @@ class PlanLayouts {
  private:
   Status idle(Held& held);
   Status build(Held& held);
+  bool takes_part(tracker::PhaseIndex phase, const AdoptedPlan& plan) const;
   std::vector<AdoptedPlan*> to_lay_out();
   AliasMode::Residents residents_of(const std::vector<AdoptedPlan*>& plans) const;
   std::pair<const PlanLayout*, std::uint64_t> layout_for(const AliasMode::Residents& residents,
@@ -81,9 +84,10 @@ class PlanLayouts {
   bool unlaid_ = false;                // the current plans have no layout
   std::optional<std::uint64_t> lack_;  // ... and take_lack() has not said so yet
   std::uint64_t made_ = 0;
-  std::uint64_t in_vain_ = 0;   // of those, how many served few iterations
-  int served_ = 0;              // iterations begun with the current one
-  int iterations_without_ = 0;  // begun since there was a layout
+  std::uint64_t in_vain_ = 0;     // of those, how many served few iterations
+  int served_ = 0;                // iterations begun with the current one
+  int iterations_without_ = 0;    // begun since there was a layout
+  std::uint64_t iterations_ = 0;  // begun
 };
 
 }  // namespace pooch::runtime

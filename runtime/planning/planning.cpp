@@ -106,7 +106,7 @@ void Planning::reconsider(tracker::PhaseIndex phase, PhasePlan& plan, const Know
 // Before an iteration is spent on a plan that cannot be laid out. A plan without a layout is followed all the
 // same while another one is made.
 void Planning::try_layout(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known) {
-  if (!plan.settled() || !known.settled) return;
+  if (!plan.settled() || !known.settled || executor_.awaits_places()) return;
   if (plan.untested) {
     (void)tell(plan, seen::LayoutTested{});
     executor_.try_layout();

@@ -29,6 +29,14 @@ GPT, RESNET50, BF16 = "gpt.py", "resnet50.py", "--bf16"
 GPT_768 = f"{GPT} --layers 12 --width 768 --batch 16 --vocabulary 8192 --optimizer adamw-plain"
 
 
+def torch_command(python, program):
+    """One of the PyTorch examples with its options, in half precision behind `--bf16`."""
+    name, *options = program.split()
+    if name == BF16:
+        return [python, SOURCE / "tests/gpu/torch_example.py", BF16, SOURCE / "examples/pytorch" / options[0], *options[1:]]
+    return [python, SOURCE / "examples/pytorch" / name, *options]
+
+
 @dataclasses.dataclass
 class Row:
     device: str
@@ -41,12 +49,7 @@ class Row:
         return ".py" in self.program
 
     def command(self, python):
-        name, *options = self.program.split()
-        if not self.of_torch():
-            return [TRAIN, "--network", name, *options]
-        if name == BF16:
-            return [python, SOURCE / "tests/gpu/torch_example.py", BF16, SOURCE / "examples/pytorch" / options[0], *options[1:]]
-        return [python, SOURCE / "examples/pytorch" / name, *options]
+        return torch_command(python, self.program) if self.of_torch() else [TRAIN, "--network", *self.program.split()]
 
 
 ROWS = (

@@ -4,7 +4,8 @@ usage: torch_steps.py BUILD_FOLDER SOURCE_ROOT PYTHON [real | steady] [seeds=N,.
 
 Each row trains a GPT or a network of convolutions at half of its need, on the software GPU, or on this machine's. It must find its iterations and follow a plan, no
 launch may touch what nobody foresees, what it prints must be what it prints without pooch, and an iteration may take 1.05 times as
-long as the plan foretells; where torch.compile makes the kernels, 1.2 times as long as in-core too. The software GPU does not know
+long as the plan foretells; where torch.compile makes the kernels, 1.2 times as long as in-core too. With sequences of four lengths in turn an
+iteration may take 1.15 times as long as in-core. The software GPU does not know
 what Triton's kernels compute, so what such a program prints is `nan`. All rows run where none is named. With seeds each row runs
 once with the noise of each, and the median counts: the clock drifts, and no two runs meet the same stretch of it. What is compared
 with in-core is run with three seeds where none is said.
@@ -38,10 +39,11 @@ ROWS = {
     "cudnn": [*GPT, "--attention", "cudnn", "--amp"],
     "compiled": [*GPT, "--compile"],
     "compiled-resnet50": ["resnet50.py", "--batch", 256, "--compile"],
+    "lengths": [*GPT, "--optimizer", "adamw-plain", "--lengths", "1024,768,512,384"],
     "short-ops": ["../../tests/preload/short_ops_program.py", "--batch", 128],
 }
 FEW, ITERATIONS = 24, 40
-LIMIT, COMPILED_LIMIT = 1.05, 1.2
+LIMIT, COMPILED_LIMIT, LENGTHS_LIMIT = 1.05, 1.2, 1.15
 
 
 class Steps(unittest.TestCase):
@@ -58,23 +60,25 @@ class Steps(unittest.TestCase):
 
     def carry_out(self, device, row):
         """Times its prediction, and times in-core."""
+        # Several phases, each of which has to be known.
+        few, all_of_them, unplanned = (60, 100, 16) if row == "lengths" else (FEW, ITERATIONS, 8)
         cap = self.program(device, row, 2).summary["need_bytes"] // 2 // MIB
-        in_core_few, in_core = (self.program(device, row, n, "--no-pooch") for n in (FEW, ITERATIONS))
+        in_core_few, in_core = (self.program(device, row, n, "--no-pooch") for n in (few, all_of_them))
         with tempfile.TemporaryDirectory() as cache:
             # Once settled: what more iterations take in two runs that take their plan from a third.
-            _, few, done = (self.program(device, row, n, "--memory", f"{cap}MiB", POOCH_CACHE=cache) for n in (FEW, FEW, ITERATIONS))
+            _, less, done = (self.program(device, row, n, "--memory", f"{cap}MiB", POOCH_CACHE=cache) for n in (few, few, all_of_them))
         summary = done.summary
         self.assertEqual(re.findall("(?m)^iteration.*", done.out), re.findall("(?m)^iteration.*", in_core.out))
         self.assertEqual(summary["unforeseen_kernels"], [])
         self.assertEqual(summary["unforeseen_ops"], 0)
-        self.assertIn(summary["iterations"], range(ITERATIONS - 4, ITERATIONS + 1))
-        self.assertGreaterEqual(summary["planned_iterations"], ITERATIONS - 8)
+        self.assertIn(summary["iterations"], range(all_of_them - 4, all_of_them + 1))
+        self.assertGreaterEqual(summary["planned_iterations"], all_of_them - unplanned)
         self.assertEqual(summary["mismatches"], 0)
         if done.device is None:  # no virtual time: all planned iterations, and ops alone
             ms, in_core_ms = summary["actual_ms"], float(re.findall(r"([\d.]+) ms in core", done.err)[-1])
         else:
-            ms, in_core_ms = ((more.device["virtual_ns"] - less.device["virtual_ns"]) / (ITERATIONS - FEW) / 1e6
-                              for more, less in ((done, few), (in_core, in_core_few)))
+            ms, in_core_ms = ((more.device["virtual_ns"] - earlier.device["virtual_ns"]) / (all_of_them - few) / 1e6
+                              for more, earlier in ((done, less), (in_core, in_core_few)))
         ratio, over = ms / summary["predicted_ms"], ms / in_core_ms
         print(f"{row}: {cap} MiB, in-core {in_core_ms:.1f} ms, predicted {summary['predicted_ms']:.1f}, executed {ms:.1f} ({ratio:.3f}, "
               f"{over:.3f} times in-core); {summary['planned_iterations']} of {summary['iterations']} iterations planned, "
@@ -86,6 +90,8 @@ class Steps(unittest.TestCase):
         seeds = SEEDS or (["1", "2", "3"] if noisy and "--compile" in ROWS[row] else [])
         devices = [f"{DEVICE}:noise=2,{seed}" for seed in seeds] or [DEVICE]
         ratio, over = (statistics.median(figures) for figures in zip(*(self.carry_out(device, row) for device in devices)))
+        if row == "lengths":  # the prediction is of one of them
+            return self.keeps(row + ", over in-core", over, LENGTHS_LIMIT)
         self.keeps(row, ratio, LIMIT)
         if "--compile" in ROWS[row]:
             self.keeps(row + ", over in-core", over, COMPILED_LIMIT)

@@ -163,6 +163,23 @@ TEST(Outliving, AResultThatTheNextIterationFreesLeavesForGood) {
   EXPECT_NEAR(moved.us, 600, 1e-6);
 }
 
+// An iteration of another phase comes next, and has results of another size.
+TEST(Outliving, BetweenIterationsOfOtherPhasesAResultLeavesThoughThereIsRoom) {
+  Profile profile = with_result();
+  profile.phases[0].buffers[1].bytes = 30 * mib;
+  EXPECT_TRUE(problem_of(profile).maps.empty()) << "nothing tells when the next iteration frees it";
+  const Problem problem = problem_of(profile, Movers::everything_in_turn);
+  ASSERT_EQ(problem.maps.size(), 1u);
+  EXPECT_TRUE(problem.maps[0].for_good);
+  EXPECT_EQ(problem.maps[0].earlier, 1u);
+  EXPECT_FALSE(run(problem, Class::keep, 100 * mib).feasible());
+  EXPECT_EQ(run(problem, Class::swap, 100 * mib).peak, 10 * mib) << "nor is the other's there";
+  Rules rules;
+  rules.cap = 100 * mib;
+  const Decision decision = hybrid({problem, rules});
+  EXPECT_EQ(decision.choice.of[0], Class::swap);
+}
+
 TEST(Outliving, AResultWithTwoPlacesInTurnHasBothWhereItStays) {
   Profile profile = with_result();
   profile.phases[0].buffers[0].ranges = {0, 1};
