@@ -28,6 +28,7 @@ OrderedJson write_map(const PlanMap& map) {
   if (map.of == MapClass::recompute) json["by"] = map.by;
   if (map.brief) json["brief"] = true;
   if (map.across) json["across"] = true;
+  if (map.leaves_again) json["leaves_again"] = true;
   json["why"] = map.why;
   json["cost_ms"] = map.cost_ms;
   if (map.alternative_cost_ms) {

@@ -41,6 +41,9 @@ struct PlanMap {
   // swap: it is away at the end of the iteration, and at the beginning of the next. There it comes back
   // before it leaves again; or not at all, where the next iteration frees it.
   bool across = false;
+  // swap, not across: after its last use it leaves once more, and does not come back. Nobody writes it once
+  // it is back, so that takes no copy; the next iteration frees it.
+  bool leaves_again = false;
 };
 
 // A convolution for which the plan takes another algorithm than the program chose. This changes its numbers,

@@ -124,7 +124,7 @@ void actions(In& in, Plan::Actions& out, std::map<std::int32_t, double>* starts_
 // With what a class does not have.
 struct MapText {
   PlanMap map;
-  bool moved = false, by = false, alternative = false, brief = false, across = false;
+  bool moved = false, by = false, alternative = false, brief = false, across = false, leaves_again = false;
 };
 
 constexpr JsonField<MapText> map_fields[] = {
@@ -140,6 +140,8 @@ constexpr JsonField<MapText> map_fields[] = {
      }},
     {"brief", false, [](In& in, MapText& m) { m.map.brief = in.boolean(), m.brief = true; }},
     {"across", false, [](In& in, MapText& m) { m.map.across = in.boolean(), m.across = true; }},
+    {"leaves_again", false,
+     [](In& in, MapText& m) { m.map.leaves_again = in.boolean(), m.leaves_again = true; }},
     {"why", true, [](In& in, MapText& m) { in.text(m.map.why); }},
     {"cost_ms", true, [](In& in, MapText& m) { time(in, m.map.cost_ms); }},
     {"alternative", false,
@@ -155,6 +157,8 @@ void map(In& in, PlanMap& out) {
     in.refuse("a map with by, if it is of class recompute");
   if (text.brief && text.map.of != MapClass::recompute) in.refuse("a map with brief only of class recompute");
   if (text.across && text.map.of != MapClass::swap) in.refuse("a map with across only of class swap");
+  if (text.leaves_again && (text.map.of != MapClass::swap || text.map.across))
+    in.refuse("a map with leaves_again only of class swap, and not across");
   if (text.alternative != text.map.alternative_cost_ms.has_value())
     in.refuse("a map with both alternative and alternative_cost_ms, or neither");
   out = std::move(text.map);

@@ -23,7 +23,7 @@ class Probe {
   Probe& operator=(const Probe&) = delete;
 
   Status prepare() {
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 5; ++i) {
       const auto event = device_.create_timing_event();
       if (!event) return event.error();
       events_.push_back(*event);
@@ -41,22 +41,37 @@ class Probe {
     return Done{};
   }
 
-  // Their leads run side by side and have the same size, so that they begin at about the same time.
+  // Their leads run side by side and have the same size, so that they begin at about the same time. A link
+  // may favour what was submitted first, so each direction is that once.
   Status together(std::uint64_t bytes, std::vector<LinkSample>& into) {
-    const std::uint64_t half = memory_.bytes / 2;
-    std::array<double, repetitions> out{}, in{};
+    std::array<double, repetitions> first_out{}, first_in{}, out{}, in{};
     for (std::size_t i = 0; i < repetitions; ++i) {
-      if (Status s = submit(Direction::out, bytes, 0, half); !s) return s;
-      if (Status s = submit(Direction::in, bytes, half, half); !s) return s;
-      if (Status s = finish(Direction::out, out[i]); !s) return s;
-      if (Status s = finish(Direction::in, in[i]); !s) return s;
+      if (Status s = beside(bytes, Direction::out, first_out[i], in[i]); !s) return s;
+      if (Status s = beside(bytes, Direction::in, first_in[i], out[i]); !s) return s;
     }
-    into.push_back({Direction::out, true, bytes, median(out)});
-    into.push_back({Direction::in, true, bytes, median(in)});
+    into.push_back({Direction::out, true, bytes, at_mean_rate(median(first_out), median(out))});
+    into.push_back({Direction::in, true, bytes, at_mean_rate(median(first_in), median(in))});
     return Done{};
   }
 
  private:
+  // Microseconds of a copy in the first direction and of one in the other, each beside copies of the other
+  // direction.
+  Status beside(std::uint64_t bytes, Direction first, double& first_us, double& second_us) {
+    constexpr int trailing = 2;  // a slower second copy ends before they do
+    const std::uint64_t half = memory_.bytes / 2;
+    const Direction second = first == Direction::out ? Direction::in : Direction::out;
+    const auto offset = [&](Direction direction) { return direction == Direction::out ? 0 : half; };
+    if (Status s = submit(first, bytes, offset(first), half); !s) return s;
+    for (int i = 0; i < trailing; ++i)
+      if (Status s = copy(first, bytes, offset(first)); !s) return s;
+    if (Status s = device_.record(events_.back(), streams_[index(first)]); !s) return s;
+    if (Status s = submit(second, bytes, offset(second), half); !s) return s;
+    if (Status s = finish(first, first_us); !s) return s;
+    if (Status s = finish(second, second_us); !s) return s;
+    return device_.synchronize(events_.back());
+  }
+  static double at_mean_rate(double us, double other_us) { return 2 / (1 / us + 1 / other_us); }
   static double median(std::array<double, repetitions> times) {
     std::sort(times.begin(), times.end());
     return times[repetitions / 2];
@@ -93,7 +108,7 @@ class Probe {
   Device& device_;
   StreamHandle streams_[2];
   ProbeMemory memory_;
-  std::vector<EventHandle> events_;  // begin and end, out and in
+  std::vector<EventHandle> events_;  // begin and end, out and in; the end of all
 };
 
 }  // namespace

@@ -24,8 +24,9 @@ struct ProbeMemory {
 };
 
 // Copies 64 KiB, 1 MiB, 16 MiB and 64 MiB, as far as the memory reaches (twice for both at once: each
-// direction has half of it), with events around each copy. Waits for its own copies and for whatever was in
-// the two streams. Errors: invalid_argument (one stream for both, less than 64 KiB), and the device's.
+// direction has half of it, and is submitted first once), with events around each copy. Waits for its own
+// copies and for whatever was in the two streams. Errors: invalid_argument (one stream for both, less than 64
+// KiB), and the device's.
 Result<std::vector<LinkSample>> probe_link(Device& device, StreamHandle out, StreamHandle in,
                                            const ProbeMemory& memory);
 

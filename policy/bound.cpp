@@ -41,7 +41,8 @@ struct Bundle {
   double replay_ms = 0;  // of all; at the rate of its cheapest
   bool droppable = false, across = false, clean = false, for_good = false;
   std::vector<std::uint32_t> maps;
-  std::int32_t made = 0, leaves = 0, returns = 0, ends = 0, lingers = 0;  // segments: the weakest of its maps
+  std::int32_t made = 0, leaves = 0, returns = 0, ends = 0, released = 0,
+               lingers = 0;  // segments: the weakest of its maps
 };
 
 struct Point {
@@ -130,12 +131,13 @@ class Program {
     const auto mark = [&](std::int32_t s) {
       return std::upper_bound(marks.begin(), marks.end(), s) - marks.begin();
     };
-    using Key = std::array<std::ptrdiff_t, 9>;
+    using Key = std::array<std::ptrdiff_t, 10>;
     std::map<Key, std::size_t> numbers;
     for (std::uint32_t m = 0; m < problem_.maps.size(); ++m) {
       const MovableMap& map = problem_.maps[m];
-      const Key key{mark(map.made), mark(map.leaves), mark(map.returns), mark(map.ends), mark(map.lingers),
-                    map.droppable,  map.across,       map.clean,         map.for_good};
+      const Key key{mark(map.made),     mark(map.leaves),  mark(map.returns), mark(map.ends),
+                    mark(map.released), mark(map.lingers), map.droppable,     map.across,
+                    map.clean,          map.for_good};
       const auto [at, is_new] = numbers.try_emplace(key, bundles_.size());
       if (is_new)
         bundles_.push_back({0,
@@ -149,6 +151,7 @@ class Program {
                             map.leaves,
                             map.returns,
                             map.ends,
+                            map.released,
                             map.lingers});
       Bundle& bundle = bundles_[at->second];
       const double more = static_cast<double>(map.bytes) / unit, rate = map.replay_us / 1e3 / more;
@@ -239,6 +242,12 @@ class Program {
     put_own(link_out, p, -rate_out), put_own(link_in, p, -rate_in);
     at_most(link_out, rate_out * point.ms);
     at_most(link_in, rate_in * point.ms);
+    // Both directions at once: the shares of their rates.
+    const double shares = 1 + std::max(problem_.out.share_beside(), problem_.in.share_beside());
+    Terms link{{out(p), 1 / rate_out}, {in(p), 1 / rate_in}};
+    if (!first) link.emplace_back(out(p - 1), -1 / rate_out), link.emplace_back(in(p - 1), -1 / rate_in);
+    put_own(link, p, -shares);
+    if (shares < 2) at_most(link, shares * point.ms);
     const Changes changes = changes_at(p);
     if (first) grow(left_before_, changes.left_before);
     Terms came{{in(p), 1}, {out(p), -1}};
@@ -290,9 +299,11 @@ class Program {
       }
       // What has ended has left and come back, which O and I both count.
       if (map.made <= point.tight && map.ends >= point.tight) changes.live += size(m);
+      const auto released = [&map](std::int32_t tight) { return map.released < tight && tight <= map.ends; };
+      const int left = released(point.tight), had_left = p > 0 && released(points_[p - 1].tight);
+      if (left != had_left) changes.dropped.emplace_back(swapped(m), (left - had_left) * size(m));
       // Of the iteration before.
-      const int lingers = map.for_good && point.tight <= map.lingers,
-                lingered = p > 0 && map.for_good && points_[p - 1].tight <= map.lingers;
+      const int lingers = point.tight <= map.lingers, lingered = p > 0 && points_[p - 1].tight <= map.lingers;
       changes.live += lingers * size(m);
       if (lingers != lingered) changes.dropped.emplace_back(swapped(m), (lingers - lingered) * size(m));
       const int now = away(map, point.tight), before = p > 0 && away(map, points_[p - 1].tight);

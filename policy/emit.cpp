@@ -182,6 +182,7 @@ Plan write_plan(const Problem& problem, const Decision& decision, std::string_vi
     if (made.of == MapClass::swap) {
       plan.host_bytes += made.moved = decision.choice.swapped(problem, m);
       made.across = map.ends_away();
+      made.leaves_again = map.leaves_again();
     }
     if (made.of == MapClass::recompute) {
       made.by = map.producers;

@@ -70,6 +70,7 @@ class Finder {
     map.for_good = pause.returns == ops();
     map.made = memory.from == outside ? 0 : at.front();
     map.ends = memory.until == outside ? ops() - 1 : std::max(at.back(), memory.until - 1);
+    map.released = map.ends;
     for (const std::uint32_t v : uses_.versions[buffer]) {
       const ProfileVersion& version = phase_.versions[v];
       const bool crosses = pause.across ? version.producer == outside
@@ -139,10 +140,13 @@ class Finder {
                                       earlier == no_buffer ? outside : phase_.buffers[earlier].until);
     if (pause.us <= 0 || (!pause.across && pause.returns - pause.leaves < 2)) return std::nullopt;
     MovableMap map = map_of(buffer, pause);
-    if (map.for_good) {
-      map.earlier = earlier, map.lingers = phase_.buffers[earlier].until - 1;
-      map.has_to = movers_ == Movers::everything_in_turn;
-    }
+    const bool only_read =
+        std::none_of(uses_.versions[buffer].begin(), uses_.versions[buffer].end(),
+                     [&](std::uint32_t v) { return phase_.versions[v].producer >= pause.returns; });
+    const bool leaves_again = !pause.across && !map.for_good && earlier != no_buffer && only_read;
+    if (leaves_again) map.released = uses_.positions[buffer].back();
+    if (map.for_good || leaves_again) map.earlier = earlier, map.lingers = phase_.buffers[earlier].until - 1;
+    map.has_to = map.for_good && movers_ == Movers::everything_in_turn;
     map.clean =
         pause.across && std::all_of(uses_.versions[buffer].begin(), uses_.versions[buffer].end(),
                                     [&](std::uint32_t v) { return phase_.versions[v].producer == outside; });

@@ -208,7 +208,7 @@ void Reader::find_base() {
   fresh_.assign(ops() + 2, 0);
   std::vector<bool> stood_in_for(phase_.buffers.size(), false);  // a map counts it
   for (const MovableMap& map : problem_.maps)
-    if (map.for_good) stood_in_for[map.earlier] = true;
+    if (map.for_good || map.leaves_again()) stood_in_for[map.earlier] = true;
   for (std::uint32_t b = 0; b < phase_.buffers.size(); ++b) {
     const ProfileBuffer& buffer = phase_.buffers[b];
     if (problem_.map_of_buffer[b] != nowhere || stood_in_for[b]) continue;
@@ -251,7 +251,7 @@ void Reader::make_segments() {
   std::vector<char> touches(ops(), 0);
   for (const MovableMap& map : problem_.maps) {
     for (const std::int32_t p : uses_[map.buffer]) touches[p] = 1;
-    touches[map.ends] = 1;
+    touches[map.ends] = touches[map.released] = 1;
     if (map.lingers != nowhere) touches[map.lingers] = 1;
   }
   for (const ProfileCopy& copy : phase_.copies) {
@@ -274,7 +274,7 @@ void Reader::make_segments() {
     problem_.segment_of.push_back(problem_.last_segment());
   }
   for (MovableMap& map : problem_.maps) {
-    for (std::int32_t* at : {&map.made, &map.leaves, &map.returns, &map.ends, &map.lingers})
+    for (std::int32_t* at : {&map.made, &map.leaves, &map.returns, &map.ends, &map.released, &map.lingers})
       if (*at != nowhere) *at = problem_.segment_of[*at];
   }
   problem_.turn = phase_.turn == outside ? problem_.last_segment() : problem_.segment_of[phase_.turn];

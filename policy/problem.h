@@ -9,6 +9,7 @@
 // map, or a run of ops that touch none; plans act between segments.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -31,7 +32,10 @@ struct MovableMap {
   std::int32_t leaves = 0;   // last use before the pause
   std::int32_t returns = 0;  // first use after it; before `leaves` if the pause is across the iteration's end
   std::int32_t ends = 0;     // its memory is freed after this one; the last segment if it outlives the phase
-  std::int32_t remade = 0;   // its replays run before this one: `returns`, or the one ahead of it
+  // If it is swapped its memory is free after this one already: nobody writes it after the pause, so it
+  // leaves once more without a copy. Else `ends`.
+  std::int32_t released = 0;
+  std::int32_t remade = 0;              // its replays run before this one: `returns`, or the one ahead of it
   std::vector<std::uint32_t> content;   // versions that are read after the pause
   std::vector<std::int32_t> producers;  // ops that make them, in program order
   bool droppable = false;               // all of it can be recomputed at `returns`
@@ -40,15 +44,16 @@ struct MovableMap {
   double replay_us = 0;                 // of the ops that write its own memory: the least that a replay takes
   bool across = false;                  // it pauses across the iteration's end
   bool clean = false;                   // across: no iteration writes it, so it leaves without a copy
-  // It does not come back: the next iteration frees it untouched. What the iteration before left so is the
-  // buffer `earlier`, which is there until the segment `lingers` (nowhere: not at all), if it has not left.
-  bool for_good = false;
+  bool for_good = false;                // it does not come back: the next iteration frees it untouched
+  // Where it ends away: what the iteration before left so is the buffer `earlier`, which is there until the
+  // segment `lingers` (nowhere: not at all), if it has not left.
   std::uint32_t earlier = 0;
   std::int32_t lingers = nowhere;
   bool has_to = false;   // ... in any case: an iteration of another phase may come next
   bool in_turn = false;  // for good: where it is kept, a layout has both ranges for it all the time
   // A plan that moves it has it nowhere on the device after `leaves`.
   bool ends_away() const { return across || for_good; }
+  bool leaves_again() const { return released < ends; }
 };
 
 struct Segment {
@@ -83,6 +88,11 @@ struct LinkFit {
   double shared_us_per_byte = 0;  // while the other direction is busy too
   double us(std::uint64_t bytes) const {
     return bytes == 0 ? 0 : latency_us + static_cast<double>(bytes) * us_per_byte;
+  }
+  // Beside a copy of the other direction at full rate, the share of its own that is left: both then run as
+  // fast together as they do when each runs at its shared rate.
+  double share_beside() const {
+    return shared_us_per_byte <= us_per_byte ? 1 : std::max(0.05, 2 * us_per_byte / shared_us_per_byte - 1);
   }
 };
 

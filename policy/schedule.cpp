@@ -185,7 +185,7 @@ void Simulator::account(const Choice& choice) {
     if (choice.of[m] == Class::recompute) {
       hold(returned_at_[m] == nowhere ? schedule_.step_of[map.returns] : returned_at_[m], ends, away);
     } else {
-      hold(needed_at_[m], map.across ? leaves : ends, away);
+      hold(needed_at_[m], map.across ? leaves : schedule_.step_of[map.released], away);
       for (auto left = static_cast<std::uint64_t>(away); left > 0; left -= piece(m, left))
         schedule_.fetches.push_back({m, piece(m, left), needed_at_[m], needed_at_[m]});
     }

@@ -17,12 +17,12 @@ double Simulator::handles_us(std::uint64_t bytes) const {
   return pieces(rules_.chunk_bytes) * rules_.chunk_us + pieces(rules_.handle_bytes) * rules_.handle_us;
 }
 
-// The part that runs while the other direction is busy runs at the shared rate.
+// Both directions at once are slower than each alone. The end of the earlier copy is known by now, so the
+// later one bears the loss of both, for as long as the other direction is busy.
 double Simulator::copy_us(const LinkFit& link, std::uint64_t bytes, double start,
                           double other_busy_until) const {
-  const double alone = link.us(bytes);
-  if (link.shared_us_per_byte <= link.us_per_byte || other_busy_until <= start) return alone;
-  const double slower = link.shared_us_per_byte / link.us_per_byte;
+  const double alone = link.us(bytes), slower = 1 / link.share_beside();
+  if (slower <= 1 || other_busy_until <= start) return alone;
   const double shared = std::min(alone, (other_busy_until - start) / slower);
   return alone + shared * (slower - 1);
 }

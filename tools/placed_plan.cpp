@@ -23,14 +23,14 @@ constexpr double move_us = 1000;
 struct Patience {
   double waits, mapping;
 };
-constexpr Patience at_first{0.003, 0.25}, later{0.05, 0.5};
+constexpr Patience at_first{0.003, 0.002}, later{0.05, 0.5};
 constexpr int first_layouts = 3, all_layouts = 6;  // of those that are given up for that
 constexpr int most_plans = 9;
 // A plan that takes so many times as long as the one for all memory is no better than one without a layout.
 constexpr double most_for_layout = 2;
 // Frames are mapped ahead of need, while the device works: the share of that time that an iteration is
 // longer.
-constexpr double seen_of_mapping = 0.1;
+constexpr double seen_of_mapping = 0.3;
 // Of the memory, what plans leave free where several phases share a layout: what outlives their iterations
 // has one place for all, and everything else must fit around it.
 constexpr std::uint64_t shared_slack = 24;  // one part of so many

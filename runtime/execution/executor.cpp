@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/log.h"
-#include "runtime/execution/known_places.h"
 #include "runtime/memory/landing.h"
 
 namespace pooch::runtime {
@@ -32,19 +31,6 @@ void Executor::refresh(tracker::PhaseIndex phase, const KnownPhase& known) {
   // A layout that exists refers to what it was made from.
   AdoptedPlan* const adopted = book_.find(phase);
   if (adopted != nullptr && !aliased()) adopted->known = known;
-}
-
-void Executor::add_places(Profile& profile, const std::vector<const KnownPhase*>& known) const {
-  if (known.empty()) return;
-  const KnownPlaces places(parts_.residency, parts_.temporaries);
-  profile.ranges = places.described();
-  for (PhaseProfile& phase : profile.phases) {
-    const auto found = std::find_if(known.begin(), known.end(),
-                                    [&](const KnownPhase* k) { return k->profile.id == phase.id; });
-    if (found == known.end() || !(*found)->settled) continue;
-    auto ranges = places.of(**found);
-    for (std::size_t b = 0; b < phase.buffers.size(); ++b) phase.buffers[b].ranges = std::move(ranges[b]);
-  }
 }
 
 Status Executor::enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream) {

@@ -97,7 +97,11 @@ class Executor {
     return layouts_.plans_beside(phase);
   }
   // Adds to the profile where buffers lie. `known`: phases that may be in it.
-  void add_places(Profile& profile, const std::vector<const KnownPhase*>& known) const;
+  void add_places(Profile& profile, const std::vector<const KnownPhase*>& known) {
+    layouts_.add_places(profile, known);
+  }
+  // Free ranges of the program's are forgotten. Not while aliased().
+  void forget_places() { layouts_.forget_places(); }
 
   // Milliseconds of an iteration under the phase's plan, if Demand was asked for memory in several of them in
   // a row. Once per plan; else empty.

@@ -22,7 +22,8 @@ struct ExecutorParts {
   Residency& residency;
   Departures& departures;
   Placement& placement;
-  AddressSpace& temporaries;  // addresses for the temporary memory of replays
+  AddressSpace& space;        // addresses of the program's memory
+  AddressSpace& temporaries;  // ... and for the temporary memory of replays
   const tracker::Tracker& tracker;
   Device& device;
   Verification& verification;

@@ -35,6 +35,7 @@ Status PlanLayouts::dismantle(Held& held) {
     if (const auto waited = idle(held); !waited) return waited;
     if (!alias_.built() || parts_.placement.clock() != placements) continue;  // another thread was here
     if (served_ < worth_it) ++in_vain_;
+    own_.withdraw();
     if (const auto apart = alias_.dismantle(); !apart) return apart;
     if (const auto closed = close_slots(); !closed) return closed;
   }
@@ -70,6 +71,9 @@ Status PlanLayouts::build(Held& held) {
   if (built) {
     ++made_;
     served_ = 0;
+    std::vector<const KnownPhase*> phases;
+    for (const AdoptedPlan* plan : plans) phases.push_back(&plan->known);
+    own_.offer(phases);
     for (const auto& [phase, plan] : book_.all()) clock_.forget(phase);
     log::info(
         "alias mode: layout: {} ({} at once) of {}, {} chunks in {} frames, expected waits {:.1f} ms, {} "
@@ -123,13 +127,31 @@ std::vector<AdoptedPlan*> PlanLayouts::to_lay_out() {
 }
 
 // Without the ranges of slots, which need not be there yet.
-AliasMode::Residents PlanLayouts::residents_of(const std::vector<AdoptedPlan*>& plans) const {
-  const KnownPlaces places(parts_.residency, parts_.temporaries);
-  AliasMode::Residents all{{}, places.ranges(), places.described()};
+AliasMode::Residents PlanLayouts::residents_of(const std::vector<AdoptedPlan*>& plans) {
+  KnownPlaces places(parts_.residency, parts_.temporaries, own_);
+  AliasMode::Residents all;
   for (const AdoptedPlan* plan : plans)
     all.phases.push_back({plan->script.get(), &plan->known.profile, places.of(plan->known)});
+  all.ranges = places.ranges();
+  all.described = places.described();
   add_slots(all.phases, all.described);
   return all;
+}
+
+void PlanLayouts::add_places(Profile& profile, std::vector<const KnownPhase*> known) {
+  if (known.empty()) return;
+  // As layouts have them.
+  std::sort(known.begin(), known.end(),
+            [](const KnownPhase* a, const KnownPhase* b) { return a->profile.id < b->profile.id; });
+  KnownPlaces places(parts_.residency, parts_.temporaries, own_);
+  for (const KnownPhase* one : known) {
+    const auto phase = std::find_if(profile.phases.begin(), profile.phases.end(),
+                                    [&](const PhaseProfile& each) { return each.id == one->profile.id; });
+    if (phase == profile.phases.end() || !one->settled) continue;
+    auto ranges = places.of(*one);
+    for (std::size_t b = 0; b < phase->buffers.size(); ++b) phase->buffers[b].ranges = std::move(ranges[b]);
+  }
+  profile.ranges = places.described();
 }
 
 // The one that fits, and the bytes that it may have. If there is none, take_lack() says so.

@@ -15,6 +15,7 @@
 #include "runtime/execution/alias.h"
 #include "runtime/execution/executor_parts.h"
 #include "runtime/execution/iteration.h"
+#include "runtime/execution/own_places.h"
 #include "runtime/execution/plan_book.h"
 #include "runtime/execution/replay_memory.h"
 #include "runtime/memory/held.h"
@@ -32,6 +33,7 @@ class PlanLayouts {
         memory_(memory),
         clock_(clock),
         current_(current),
+        own_(parts.space, parts.residency),
         alias_(parts.device, parts.order, parts.pool, parts.residency, parts.departures) {}
 
   bool built() const { return alias_.built(); }
@@ -50,7 +52,9 @@ class PlanLayouts {
   Status dismantle(Held& held);
   // Another plan may bring a layout.
   void reconsider();
-  // Executor::take_lack, try_layout and plans_beside.
+  // Executor::add_places, forget_places, take_lack, try_layout and plans_beside.
+  void add_places(Profile& profile, std::vector<const KnownPhase*> known);
+  void forget_places() { own_.forget(); }
   std::optional<std::uint64_t> take_lack(tracker::PhaseIndex phase);
   void try_layout();
   std::vector<const Plan*> plans_beside(tracker::PhaseIndex phase) const;
@@ -66,7 +70,7 @@ class PlanLayouts {
   Status build(Held& held);
   bool takes_part(tracker::PhaseIndex phase, const AdoptedPlan& plan) const;
   std::vector<AdoptedPlan*> to_lay_out();
-  AliasMode::Residents residents_of(const std::vector<AdoptedPlan*>& plans) const;
+  AliasMode::Residents residents_of(const std::vector<AdoptedPlan*>& plans);
   std::pair<const PlanLayout*, std::uint64_t> layout_for(const AliasMode::Residents& residents,
                                                          const std::vector<AdoptedPlan*>& plans);
   void do_without(const std::string& why, std::optional<std::uint64_t> lack);
@@ -80,6 +84,7 @@ class PlanLayouts {
   ReplayMemory& memory_;
   IterationClock& clock_;
   const std::shared_ptr<Iteration>& current_;
+  OwnPlaces own_;
   AliasMode alias_;
   bool unlaid_ = false;                // the current plans have no layout
   std::optional<std::uint64_t> lack_;  // ... and take_lack() has not said so yet

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,11 @@ class AddressHabits {
   // Whether another allocation of the phase was the latest at the address.
   bool is_anothers(Address address, const Allocation& than) const;
   void note(const Allocation& of, Address address);
+  // It is not known to have lain there.
+  void forget(const Allocation& of, Address address);
+  // Which of the phase's allocations of so many bytes before this position lay at the address; the latest.
+  std::optional<Allocation> at(Address address, std::uint32_t phase, std::uint64_t position,
+                               std::uint64_t bytes) const;
 
  private:
   std::map<Allocation, std::vector<Address>> earlier_;

@@ -30,6 +30,20 @@ std::optional<Address> AddressSpace::again(std::uint64_t bytes, StreamHandle str
   return made ? made : allocate(bytes, stream);
 }
 
+std::optional<AddressHabits::Allocation> AddressSpace::made_at(Address base, std::uint64_t bytes,
+                                                               std::uint32_t phase,
+                                                               std::uint64_t position) const {
+  return habits_.at(base, phase, position, bytes);
+}
+
+std::optional<Address> AddressSpace::set_aside(std::uint64_t bytes, Address like) {
+  const auto owner = streams_.find(like);
+  const StreamHandle stream = owner == streams_.end() ? StreamHandle{} : owner->second;
+  const auto made = make(bytes, stream);
+  if (made) free_[{stream, bytes}].ranges.insert(*made);
+  return made;
+}
+
 std::optional<Address> AddressSpace::allocate(std::uint64_t bytes, StreamHandle stream) {
   Free& own = free_[{stream, bytes}];
   if (!own.ranges.empty()) return own.ranges.extract(own.ranges.begin()).value();

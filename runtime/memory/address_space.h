@@ -38,6 +38,14 @@ class AddressSpace {
   // had there, else the lowest free one that is no other allocation's, else (where it has had few) a new one,
   // else the lowest.
   std::optional<Address> allocate(std::uint64_t bytes, StreamHandle stream, const AddressHabits::When& when);
+  // Which allocation of so many bytes, before this position of the phase, lay there; the latest.
+  std::optional<AddressHabits::Allocation> made_at(Address base, std::uint64_t bytes, std::uint32_t phase,
+                                                   std::uint64_t position) const;
+  // A new free range of the stream that `like` belongs to; nothing where the arena has none left.
+  std::optional<Address> set_aside(std::uint64_t bytes, Address like);
+  // The allocation gets this free range from now on, as if it had lain there.
+  void prefer(const AddressHabits::Allocation& of, Address base) { habits_.note(of, base); }
+  void avoid(const AddressHabits::Allocation& of, Address base) { habits_.forget(of, base); }
   // Gives back what `allocate` gave; `stream`: the one that orders the free, if any.
   void free(Address base, std::uint64_t bytes, StreamHandle stream = StreamHandle{});
   // The stream that the range belongs to: of its first use.

@@ -6,10 +6,12 @@
 
 #include "core/ids.h"
 #include "core/profile.h"
+#include "tracker/iterations.h"
 
 namespace pooch::runtime {
 
 struct KnownPhase {
+  tracker::PhaseIndex index{};
   PhaseProfile profile;                   // its times: from `profile.measured` iterations; 0: estimated
   std::uint64_t revision = 0;             // grows with every change of structure or times
   std::vector<std::uint64_t> local_keys;  // by position

@@ -162,6 +162,7 @@ void Profiler::keep(const tracker::Iteration& iteration) {
   if (describes) {
     ++known.described;
     KnownPhase described;
+    described.index = iteration.phase;
     described.profile = tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end);
     described.profile.id = phase_id(tracker_.iterations().phase(iteration.phase));
     for (tracker::StepIndex step = iteration.start; step < iteration.end; ++step)

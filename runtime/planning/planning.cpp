@@ -165,7 +165,8 @@ PlanSource::Wish Planning::wish(tracker::PhaseIndex phase, const PhasePlan& plan
     // A layout holds whole chunks and pages, which plans do not count. With room to spare, more chunks keep
     // their frames.
     wish.reserve += pool_.cap() / 256 / page * page;
-    wish.room = pool_.least_limit() - std::min(pool_.least_limit(), plan.lacking);
+    // A page is for digests.
+    wish.room = pool_.least_limit() - std::min(pool_.least_limit(), plan.lacking + page);
     wish.beside = executor_.plans_beside(phase);
   }
   constexpr std::size_t most_beside = 12;  // plans that a planner is given

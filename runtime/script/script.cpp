@@ -89,8 +89,13 @@ class ScriptCompiler {
       index_of_[map.map] = static_cast<std::uint32_t>(script_.maps_.size());
       script_.names_.push_back(map.name);
       map_of_buffer_[map.buffer] = static_cast<std::uint32_t>(script_.maps_.size());
-      script_.maps_.push_back(
-          {map.map, map.buffer, map.of, map.moved < map.bytes ? map.moved : map.bytes, {}, map.across});
+      script_.maps_.push_back({map.map,
+                               map.buffer,
+                               map.of,
+                               map.moved < map.bytes ? map.moved : map.bytes,
+                               {},
+                               map.across,
+                               map.leaves_again});
     }
     for (const PlanMap& map : plan_.maps)
       if (map.of == MapClass::recompute) content_.add(map, map.brief ? last_made(map) : outside);

@@ -30,6 +30,7 @@ struct ScriptMap {
   std::uint64_t moved = 0;           // swap: bytes from the start
   std::vector<std::uint32_t> chain;  // recompute: indices of the replays that bring it back
   bool across = false;               // swap: away across the iteration's end
+  bool leaves_again = false;         // swap: leaves once more after its last use
 };
 
 // Where one operand of a replayed op lies.

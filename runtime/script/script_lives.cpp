@@ -75,6 +75,7 @@ void ScriptLives::find_lives() {
       life = {};
       continue;
     }
+    const std::int32_t last_use = life.to;
     life.bytes = buffer.bytes;
     life.lasts = buffer.from == outside || buffer.until == outside;
     if (buffer.from == outside) life.from = 0;
@@ -82,12 +83,32 @@ void ScriptLives::find_lives() {
     const bool left_over = buffer.from != outside && buffer.until == outside;
     if (map_of_buffer_[b] != no_map) {
       find_absence(map_of_buffer_[b], life);
-      // What the step wrote after it came back is on the device alone.
-      if (left_over && !life.across) life.lingers = freed_before(buffer, life);
+      if (left_over && script_.maps_[map_of_buffer_[b]].leaves_again) {
+        leaving_again_.emplace(last_use, map_of_buffer_[b]);
+        life.to = last_use;
+        life.lasts = false;
+      } else if (left_over && !life.across) {
+        // What the step wrote after it came back is on the device alone.
+        life.lingers = freed_before(buffer, life);
+      }
     } else if (left_over) {
       find_predecessor(buffer, life);
     }
   }
+}
+
+// After their last use. What was not written since it came back leaves without a copy.
+void ScriptLives::leave_again() {
+  ScriptActions all;
+  for (std::int32_t p = 0; p < ops(); ++p) {
+    all.starts.push_back(static_cast<std::uint32_t>(all.list.size()));
+    const auto planned = script_.after_.at(p);
+    all.list.insert(all.list.end(), planned.begin(), planned.end());
+    const auto [first, last] = leaving_again_.equal_range(p);
+    for (auto map = first; map != last; ++map) all.list.push_back({PlanAction::Kind::evict, map->second});
+  }
+  all.starts.push_back(static_cast<std::uint32_t>(all.list.size()));
+  script_.after_ = std::move(all);
 }
 
 // Before which op the last buffer of this size that an earlier iteration left is freed; at the latest the

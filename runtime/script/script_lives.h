@@ -28,6 +28,7 @@ class ScriptLives {
     find_starts(uses_of_slot);
     find_lives();
     find_copies();
+    leave_again();
   }
 
  private:
@@ -35,6 +36,7 @@ class ScriptLives {
   void find_starts(const SlotUses& uses_of_slot);
   double us_of(const ScriptReplay& replay) const;
   void find_copies();
+  void leave_again();
   void find_lives();
   void use(std::uint32_t buffer, std::int32_t position);
   void find_uses();
@@ -50,6 +52,7 @@ class ScriptLives {
   const double out_us_per_byte_;
   // By bytes: before which op the last buffer from an earlier iteration is freed.
   std::map<std::uint64_t, std::int32_t> last_of_size_;
+  std::multimap<std::int32_t, std::uint32_t> leaving_again_;  // maps, by their last use
 };
 
 }  // namespace pooch::runtime

@@ -45,7 +45,8 @@ Status Session::Impl::start() {
                        Verification::Parts{device, memory.order, *memory.residency, memory.host,
                                            *memory.placement, memory.temporaries});
   executor.emplace(Executor::Parts{memory.order, memory.pool, *memory.residency, *memory.departures,
-                                   *memory.placement, memory.temporaries, tracker, device, *verification});
+                                   *memory.placement, memory.space, memory.temporaries, tracker, device,
+                                   *verification});
   set_resorts();
   if (!watch.on()) tracker.look_away();
   publish_details();

@@ -59,6 +59,7 @@ Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
   const auto forgotten =
       memory.demand->forget_unused([this](const Range& range) { memory.departures->forget(range); }, held);
   if (!forgotten) return forgotten.error();
+  executor->forget_places();
   memory.space.coalesce(*forgotten);
   address = memory.space.allocate(bytes, stream);
   if (!address) return Error{ErrorCode::out_of_memory, "the address space is exhausted"};

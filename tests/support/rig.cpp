@@ -22,7 +22,8 @@ Rig::Rig(const Config& config, std::uint64_t device_bytes)
                        Verification::Parts{device, memory.order, *memory.residency, memory.host,
                                            *memory.placement, memory.temporaries});
   executor.emplace(Executor::Parts{memory.order, memory.pool, *memory.residency, *memory.departures,
-                                   *memory.placement, memory.temporaries, tracker, device, *verification});
+                                   *memory.placement, memory.space, memory.temporaries, tracker, device,
+                                   *verification});
   memory.placement->set_last_resort([this](Held& held) -> Result<bool> {
     const bool given_up = verification->give_up_memory();
     if (!executor->aliased()) return given_up;

@@ -164,6 +164,8 @@ TEST_F(LinkProbeTest, CopiesOfEverySizeThatFitsEachWayAloneAndTogether) {
   EXPECT_EQ(alone, (std::map<std::uint64_t, int>{{64 * KiB, 2}, {1 * MiB, 2}}));
   EXPECT_EQ(both, alone);
   EXPECT_EQ(device_.events(), 0u);
+  EXPECT_TRUE(device_.unmap(base_, bytes)) << "nothing is under way any more";
+  device_.drain();
   EXPECT_TRUE(device_.complaints().empty());
 }
 

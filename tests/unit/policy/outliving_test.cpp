@@ -163,6 +163,43 @@ TEST(Outliving, AResultThatTheNextIterationFreesLeavesForGood) {
   EXPECT_NEAR(moved.us, 600, 1e-6);
 }
 
+// A gradient of op 1 that the step, op 4, reads. The next iteration frees it before its op 1.
+Profile with_gradient() {
+  Profile profile = six_ops();
+  add(profile, {10 * mib, true, 1, outside, {}}, 1, {4}, Role::gradient);
+  profile.phases[0].buffers.push_back({10 * mib, true, outside, 1, {}});
+  return profile;
+}
+
+TEST(Outliving, AGradientThatIsOnlyReadOnceItIsBackLeavesAgain) {
+  const Problem problem = problem_of(with_gradient());
+  ASSERT_EQ(problem.maps.size(), 1u);
+  const MovableMap& map = problem.maps[0];
+  EXPECT_TRUE(map.leaves_again());
+  EXPECT_FALSE(map.ends_away());
+  EXPECT_EQ(problem.segments[map.released].last, 4);
+  Rules rules;
+  rules.cap = 100 * mib;
+  Simulator simulator(problem, rules);
+  (void)simulator.run(all(problem, Class::keep));
+  EXPECT_EQ(simulator.schedule().live.front(), 10 * mib) << "the one before is there";
+  EXPECT_EQ(simulator.schedule().live.back(), 10 * mib);
+  const Outcome moved = simulator.run(all(problem, Class::swap));
+  EXPECT_EQ(simulator.schedule().live.front(), 0u);
+  EXPECT_EQ(simulator.schedule().live.back(), 0u);
+  EXPECT_NEAR(moved.out_busy_us, 100, 1e-6) << "it is copied once";
+  const Plan plan = write_plan(problem, {all(problem, Class::swap), rules}, "hybrid");
+  EXPECT_TRUE(plan.maps.at(0).leaves_again);
+}
+
+TEST(Outliving, AGradientThatIsWrittenOnceItIsBackStays) {
+  Profile profile = with_gradient();
+  PhaseProfile& phase = profile.phases[0];
+  phase.ops[4].writes.push_back(1);
+  phase.versions.push_back({0, 0, 10 * mib, 4, {}, Role::gradient});
+  EXPECT_FALSE(problem_of(profile).maps.at(0).leaves_again());
+}
+
 // An iteration of another phase comes next, and has results of another size.
 TEST(Outliving, BetweenIterationsOfOtherPhasesAResultLeavesThoughThereIsRoom) {
   Profile profile = with_result();

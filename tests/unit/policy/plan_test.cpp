@@ -92,6 +92,17 @@ TEST(Plan, WhatIsAwayAcrossTheEndIsFetchedBeforeItLeaves) {
       << late.error().message;
 }
 
+TEST(Plan, SaysWhatLeavesAgain) {
+  std::string text = with("", "");
+  text.replace(text.find("\"moved\":134217728"), 0, "\"leaves_again\":true,");
+  const Result<Plan> plan = plan_from_json(text);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_TRUE(plan->maps[1].leaves_again);
+  const Result<Plan> again = plan_from_json(to_json(*plan));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(again->maps[1].leaves_again);
+}
+
 TEST(Plan, NamesWhatReplaysAreMadeBy) {
   const Result<Plan> plan = plan_from_json(with("\"replay 41\"", "\"replay 41 one_fma\""));
   ASSERT_TRUE(plan) << plan.error().message;
@@ -224,6 +235,8 @@ TEST(Plan, SaysWhereAndWhatIsWrong) {
       {R"("evict 17")", R"("evict 17 4096")", "/after/44/0 is \"evict 17 4096\""},
       {R"("by":[41,42])", R"("by":[41,42],"brief":1)", "/maps/2/brief"},
       {R"("class":"keep")", R"("class":"keep","brief":true)", "/maps/0 is an object: a map with brief only"},
+      {R"("class":"keep")", R"("class":"keep","leaves_again":true)",
+       "/maps/0 is an object: a map with leaves_again only"},
       {R"("prefetch 17")", R"("prefetch 18")", "/before/210/0 is \"prefetch 18\": a map of class swap"},
       {R"("prefetch 17")", R"("evict 17")",
        "/before/210/0 is \"evict 17\": prefetch and replay before an op"},

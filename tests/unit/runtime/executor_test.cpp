@@ -96,7 +96,8 @@ class Following : public testing::Test {
     return plan_of(known.profile, swapped, dropped);
   }
   PlanLayout layout_for(const Plan& plan) {
-    const KnownPlaces places(*rig->memory.residency, rig->memory.temporaries);
+    OwnPlaces own(rig->memory.space, *rig->memory.residency);
+    KnownPlaces places(*rig->memory.residency, rig->memory.temporaries, own);
     const auto script = Script::compile(plan, known.profile, 0);
     EXPECT_TRUE(script) << script.error().message;
     const std::vector<PlacedPhase> phases{{&*script, &known.profile, places.of(known)}};

@@ -22,6 +22,7 @@ class Places : public testing::Test {
     phase.profile.buffers.push_back({size, true});
     phase.bases.push_back(at(place));
     phase.earlier.push_back(at(earlier));
+    phase.quiet.push_back(true);
     phase.fixed.push_back(place == earlier);
     phase.alternates.push_back(false);
   }
@@ -32,6 +33,8 @@ class Places : public testing::Test {
   HostArena host{device, order, 64 * MiB};
   Residency residency{device, order, pool, host, *device.create_stream(), *device.create_stream()};
   const AddressSpace temporaries{Address{std::uint64_t{1} << 46}, 64 * MiB};
+  AddressSpace space{at(0), 64 * 64 * MiB};
+  OwnPlaces own{space, residency};
   KnownPhase phase;
 };
 
@@ -39,7 +42,7 @@ TEST_F(Places, AreTheProgramsRangesByAddress) {
   Range &third = open(2, 6 * MiB), &first = open(0);
   residency.open(Address{std::uint64_t{1} << 46}, bytes, AllocationId{9}, bytes);  // a replay's
   residency.close(first, {});
-  const KnownPlaces places(residency, temporaries);
+  const KnownPlaces places(residency, temporaries, own);
   EXPECT_EQ(places.ranges(), (std::vector<Range*>{&first, &third}));
   EXPECT_EQ(places.described(), (std::vector<ProfileRange>{{4 * MiB, false}, {6 * MiB, true}}));
 }
@@ -47,7 +50,7 @@ TEST_F(Places, AreTheProgramsRangesByAddress) {
 TEST_F(Places, OfABufferIsWhereItAlwaysIs) {
   open(0), open(1);
   add(1, 1), add(0, 1);
-  EXPECT_EQ(KnownPlaces(residency, temporaries).of(phase), (std::vector<Indices>{{1}, {}}))
+  EXPECT_EQ(KnownPlaces(residency, temporaries, own).of(phase), (std::vector<Indices>{{1}, {}}))
       << "the second one was elsewhere before, where nobody keeps to a place";
 }
 
@@ -55,19 +58,19 @@ TEST_F(Places, OfABufferInTurnAreTwo) {
   open(0), open(1);
   add(1, 0);
   phase.alternates[0] = true;
-  EXPECT_EQ(KnownPlaces(residency, temporaries).of(phase), (std::vector<Indices>{{1, 0}}));
+  EXPECT_EQ(KnownPlaces(residency, temporaries, own).of(phase), (std::vector<Indices>{{1, 0}}));
 }
 
 TEST_F(Places, OfABufferThatMovedCountWhereOthersAlwaysAre) {
   open(0), open(1);
   add(1, 1), add(1, 0);
-  EXPECT_EQ(KnownPlaces(residency, temporaries).of(phase), (std::vector<Indices>{{1}, {1}}));
+  EXPECT_EQ(KnownPlaces(residency, temporaries, own).of(phase), (std::vector<Indices>{{1}, {1}}));
 }
 
 TEST_F(Places, OfABufferAreInNoRangeThatIsGoneOrTooSmall) {
   open(0);
   add(1, 1), add(0, 0, bytes + 1);
-  EXPECT_EQ(KnownPlaces(residency, temporaries).of(phase), (std::vector<Indices>{{}, {}}));
+  EXPECT_EQ(KnownPlaces(residency, temporaries, own).of(phase), (std::vector<Indices>{{}, {}}));
 }
 
 }  // namespace

@@ -538,28 +538,52 @@ TEST(Script, WhatIsNotFetchedEndsWhereItLeaves) {
   EXPECT_FALSE(script->life(3).lasts);
 }
 
-// A gradient that leaves between backward and the step, and is written there.
-TEST(Script, WhatWasBroughtBackIsStillThereAtTheBeginningOfTheNextIteration) {
-  PhaseProfile phase = test::chain_of(6, 100);
+// A gradient that leaves between backward and the step.
+Result<Script> with_gradient(bool leaves_again) {
+  static PhaseProfile phase;
+  phase = test::chain_of(6, 100);
   const auto made = static_cast<std::uint32_t>(phase.buffers.size());
   phase.buffers.push_back({4 * mib, true, 8, outside});
   phase.buffers.push_back({4 * mib, true, outside, 3});
-  phase.versions.push_back({made, 0, 4 * mib, 8, {11}, Role::gradient});
+  phase.versions.push_back({made, 0, 4 * mib, 8, {10}, Role::gradient});
   phase.ops[8].writes.push_back(static_cast<std::uint32_t>(phase.versions.size() - 1));
   phase.ops[8].operands.push_back(made);
-  phase.ops[11].reads.push_back(static_cast<std::uint32_t>(phase.versions.size() - 1));
-  phase.ops[11].operands.push_back(made);
+  phase.ops[10].reads.push_back(static_cast<std::uint32_t>(phase.versions.size() - 1));
+  phase.ops[10].operands.push_back(made);
   PlanMap map;
   map.buffer = made;
   map.bytes = map.moved = 4 * mib;
   map.of = MapClass::swap;
+  map.leaves_again = leaves_again;
   Plan plan = plan_of(phase, {map});
   plan.after[8] = {{PlanAction::Kind::evict, 0}};
   plan.before[10] = {{PlanAction::Kind::prefetch, 0}};
-  const auto script = Script::compile(plan, phase, 0);
+  return Script::compile(plan, phase, 0);
+}
+const ScriptLife& life_of_gradient(const Script& script) {
+  return script.life(static_cast<std::uint32_t>(test::chain_of(6, 100).buffers.size()));
+}
+
+TEST(Script, WhatWasBroughtBackIsStillThereAtTheBeginningOfTheNextIteration) {
+  const auto script = with_gradient(false);
   ASSERT_TRUE(script) << script.error().message;
-  EXPECT_EQ(script->life(made).from, 8);
-  EXPECT_EQ(script->life(made).lingers, 3);
+  EXPECT_EQ(life_of_gradient(*script).from, 8);
+  EXPECT_EQ(life_of_gradient(*script).lingers, 3);
+  EXPECT_TRUE(life_of_gradient(*script).lasts);
+  EXPECT_TRUE(script->after(10).empty());
+}
+
+TEST(Script, WhatLeavesAgainIsGoneAfterItsLastUse) {
+  const auto script = with_gradient(true);
+  ASSERT_TRUE(script) << script.error().message;
+  const ScriptLife& life = life_of_gradient(*script);
+  EXPECT_EQ(life.to, 10);
+  EXPECT_EQ(life.away, 9) << "the first time";
+  EXPECT_EQ(life.lingers, 0);
+  EXPECT_FALSE(life.lasts);
+  ASSERT_EQ(script->after(10).size(), 1u);
+  EXPECT_EQ(script->after(10)[0].kind, PlanAction::Kind::evict);
+  EXPECT_EQ(script->after(8).size(), 1u);
 }
 
 }  // namespace

@@ -238,6 +238,7 @@ class Stages {
         order_(device),
         pool_(device, cap),
         host_(device, order_, limits_.host_budget),
+        space_(Address{std::uint64_t{1} << 47}, 64 * MiB),
         temporaries_(Address{std::uint64_t{1} << 46}, 64 * MiB),
         residency_(device, order_, pool_, host_, *device.create_stream(), *device.create_stream()),
         demand_(device, order_, pool_, host_, residency_, foresight_, Policy::demand),
@@ -245,7 +246,7 @@ class Stages {
         placement_(limits_, pool_, residency_, departures_, demand_),
         verification_(Verify::off, limits_.host_budget,
                       {device, order_, residency_, host_, placement_, temporaries_}),
-        executor_({order_, pool_, residency_, departures_, placement_, temporaries_, tracker_, device,
+        executor_({order_, pool_, residency_, departures_, placement_, space_, temporaries_, tracker_, device,
                    verification_}) {}
 
   std::optional<Address> allocate(std::uint64_t bytes, StreamHandle /*stream*/) {
@@ -307,7 +308,7 @@ class Stages {
   StreamOrder order_;
   HandlePool pool_;
   HostArena host_;
-  AddressSpace temporaries_;
+  AddressSpace space_, temporaries_;
   Residency residency_;
   Foresight foresight_;
   Demand demand_;
