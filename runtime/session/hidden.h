@@ -82,7 +82,7 @@ class Unforeseen {
     UnderWay(Unforeseen& all, bool unforeseen, std::uint64_t iterations) : all_(unforeseen ? &all : nullptr) {
       if (all_ == nullptr) return;
       ++all_->under_way_;
-      all_->iterations_at_last_ = iterations;
+      all_->came(iterations);
     }
     ~UnderWay() {
       if (all_ != nullptr) --all_->under_way_;
@@ -94,6 +94,8 @@ class Unforeseen {
     Unforeseen* all_;
   };
 
+  // One came in this iteration, or one that is launched like one.
+  void came(std::uint64_t iterations) { iterations_at_last_ = iterations; }
   void count() { ++ops_; }
   std::uint64_t ops() const { return ops_; }
   // Kernels may reach memory by addresses that could not be searched for: any op may.

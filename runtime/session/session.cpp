@@ -71,6 +71,10 @@ Status Session::Impl::start() {
 
 // What the parts below ask of those above when memory is short.
 void Session::Impl::set_resorts() {
+  memory.placement->set_landing([this](Held& held) -> Result<bool> {
+    if (const auto expected = expect_unforeseen(held); !expected) return expected.error();
+    return memory.landing->maps();
+  });
   memory.placement->set_before_leaving([this] { begin_watch(); });
   memory.placement->set_last_resort([this](Held& held) -> Result<bool> {
     const bool given_up = verification->give_up_memory();
@@ -189,12 +193,17 @@ Status Session::Impl::make_ready(const Call& call, Work& w, StreamIndex stream, 
     readied = *found;
     w.uses.clear();
     if (w.op.managed)
-      if (const auto placed = memory.placement->place(call.function, w.op.operands, w.uses, held); !placed)
+      if (const auto placed =
+              memory.placement->place(call.function, w.op.operands, w.uses, held,
+                                      call.own ? Placement::TooLarge::fails : Placement::TooLarge::lands);
+          !placed)
         return placed;
   } while (executor->overtaken(readied));
   if (const auto there = Residency::has_content(w.uses, /*remaking=*/false); !there) return there;
   if (const auto ordered = order_stream(w.uses, stream); !ordered) return ordered;
-  if (!call.unforeseen) return Done{};
+  const bool over_link = w.op.managed && memory.placement->over_link();
+  if (over_link) hidden.unforeseen.came(tracker.iterations().count());
+  if (!call.unforeseen && !over_link) return Done{};
   w.entered = stream;
   return memory.landing->enter(stream);
 }
@@ -235,7 +244,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   if (kept && status == 0 && !s.executor->overtaken(readied))
     s.executor->keep(*position, call, w.op, (*call.keep)());
   s.note_use(w, stream, status == 0);
-  if (call.unforeseen) s.memory.landing->launched(stream);
+  if (w.entered) s.memory.landing->launched(stream);
   if (status != 0) return status;
   s.note_small_buffers(call, w.op);
   if (position)

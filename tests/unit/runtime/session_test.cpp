@@ -63,9 +63,31 @@ TEST(Session, PlantedFaultsSpoilRandomPrograms) {
   }
 }
 
-TEST(Session, AnOpThatCannotFitIsRefusedAndTheSmallestCapIsNamed) {
+TEST(Session, AnOpThatCannotFitUsesAPartOverTheLink) {
   LazyDevice device(512 * MiB);
   const auto session = open(device, session_config("20MiB", "256MiB"));
+  const Address a = *session->allocate(16 * MiB, std::nullopt),
+                b = *session->allocate(16 * MiB, std::nullopt);
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(touch(*session, device, {{a, 16 * MiB, Effect::overwrite}, {b, 16 * MiB, Effect::overwrite}}),
+              0);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "pooch: warning: touch needs 32.0 MiB at once, and the cap is 20.0 MiB: it uses a part of that "
+            "over the "
+            "link, which is slow\n");
+  EXPECT_GT(session->summary().landings, 0u);
+  EXPECT_LE(device.peak_bytes(), 20 * MiB);
+  EXPECT_TRUE(device.complaints().empty());
+  EXPECT_EQ(touch(*session, device, {{a, 16 * MiB, Effect::read}}), 0) << "it comes back";
+  EXPECT_TRUE(device.complaints().empty());
+}
+
+TEST(Session, WhereNothingLandsAnOpThatCannotFitIsRefusedAndTheSmallestCapIsNamed) {
+  LazyDevice device(512 * MiB);
+  Config config = session_config("20MiB", "256MiB");
+  config.landing = LandingUse::off;
+  const auto session = open(device, config);
   const Address a = *session->allocate(16 * MiB, std::nullopt),
                 b = *session->allocate(16 * MiB, std::nullopt);
   testing::internal::CaptureStderr();

@@ -108,7 +108,9 @@ TEST(ShortOfMemory, ADeviceThatRefusesForEverRefusesTheOpAtOnce) {
 
 TEST(ShortOfMemory, ACallOfPoochsOwnIsRefusedWithoutAWord) {
   LazyDevice device(512 * MiB);
-  const auto opened = Session::open(session_config("64MiB", "256MiB"), device);
+  Config config = session_config("64MiB", "256MiB");
+  config.landing = LandingUse::off;
+  const auto opened = Session::open(config, device);
   ASSERT_TRUE(opened);
   Session* const session = opened->get();
   const std::array<Access, 2> together{
