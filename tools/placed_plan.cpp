@@ -35,7 +35,8 @@ constexpr double seen_of_mapping = 0.3;
 // has one place for all, and everything else must fit around it.
 constexpr std::uint64_t shared_slack = 24;  // one part of so many
 // Room beside what a layout is known to lack: another plan loses a little elsewhere.
-constexpr std::uint64_t slack = 16 * MiB;
+constexpr std::uint64_t most_slack = 16 * MiB, least_slack = 4 * MiB;
+constexpr std::uint64_t slack_share = 512;  // one part of so many, between these
 
 // Layouts of one profile for plans of some of its phases.
 class LayoutMaker {
@@ -131,7 +132,8 @@ class PlacedSearch {
         }
         if (!takes_too_long(*found, wasteful++)) break;
       }
-      const std::uint64_t less = (found->lacks > 0 ? found->lacks : room_ / 64) + slack;
+      const std::uint64_t slack = std::clamp(room_ / slack_share, least_slack, most_slack),
+                          less = (found->lacks > 0 ? found->lacks : room_ / 64) + slack;
       if (less >= asked.memory) break;
       asked.memory -= less;
     }

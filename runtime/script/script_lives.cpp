@@ -46,14 +46,18 @@ double ScriptLives::us_of(const ScriptReplay& replay) const {
   return replay.formula && op.substitute->us > 0 ? op.substitute->us : op.us;
 }
 
-// One copy after the other.
+// One copy after the other. What no iteration writes is on the host already.
 void ScriptLives::find_copies() {
+  std::vector<bool> written(phase_.buffers.size(), false);
+  for (const ProfileVersion& version : phase_.versions)
+    if (version.producer != outside) written[version.buffer] = true;
   double link_us = 0;
   for (std::int32_t p = 0; p < ops(); ++p) {
     for (const ScriptAction& action : script_.after(p)) {
       ScriptLife& life = script_.lives_[script_.maps_[action.subject].buffer];
       life.away_us = script_.step_end_us(script_.step_of_op(p));
-      if (action.kind != PlanAction::Kind::evict) continue;
+      const ScriptMap& map = script_.maps_[action.subject];
+      if (action.kind != PlanAction::Kind::evict || (map.across && !written[map.buffer])) continue;
       life.copied = std::min(life.moved, life.bytes);
       life.away_us_per_byte = action.time ? per_byte(*action.time, life.copied) : out_us_per_byte_;
       link_us = action.time

@@ -488,8 +488,9 @@ TEST(Script, WhatOutlivesAnIterationIsStillThereAtTheBeginningOfTheNext) {
   EXPECT_EQ(life.moved, 4 * mib);
 }
 
-// A state that ops 4 and 5 use; the plan of a swap with these positions.
-Script with_state(std::int32_t fetched, std::int32_t evicted) {
+// A state that ops 4 and 5 use, and the latter writes if it is told to; the plan of a swap with these
+// positions. A byte takes 1 us on its way out.
+Script with_state(std::int32_t fetched, std::int32_t evicted, bool written = true) {
   PhaseProfile phase = test::chain_of(4, 100);
   const auto state = static_cast<std::uint32_t>(phase.buffers.size());
   phase.buffers.push_back({4 * mib, true, outside, outside});
@@ -497,6 +498,10 @@ Script with_state(std::int32_t fetched, std::int32_t evicted) {
   for (const std::int32_t p : {4, 5}) {
     phase.ops[p].reads.push_back(static_cast<std::uint32_t>(phase.versions.size() - 1));
     phase.ops[p].operands.push_back(state);
+  }
+  if (written) {
+    phase.ops[5].writes.push_back(static_cast<std::uint32_t>(phase.versions.size()));
+    phase.versions.push_back({state, 0, 4 * mib, 5, {}, Role::parameter});
   }
   PlanMap map;
   map.buffer = state;
@@ -506,7 +511,7 @@ Script with_state(std::int32_t fetched, std::int32_t evicted) {
   Plan plan = plan_of(phase, {map});
   plan.before[fetched] = {{PlanAction::Kind::prefetch, 0}};
   plan.after[evicted] = {{PlanAction::Kind::evict, 0}};
-  auto script = Script::compile(plan, phase, 0);
+  auto script = Script::compile(plan, phase, 1);
   EXPECT_TRUE(script) << script.error().message;
   return std::move(*script);
 }
@@ -519,6 +524,13 @@ TEST(Script, WhatIsAwayAcrossTheEndIsThereFromItsFetchToItsLastUse) {
   EXPECT_EQ(life.away, 6);
   ASSERT_EQ(life.returns.size(), 1u);
   EXPECT_EQ(life.returns[0].position, 3);
+}
+
+TEST(Script, WhatNoIterationWritesLeavesAtOnce) {
+  const Script read = with_state(3, 5, false), written = with_state(3, 5);
+  const double used_us = read.step_end_us(read.step_of_op(5));
+  EXPECT_EQ(read.life(4).away_us, used_us);
+  EXPECT_EQ(written.life(4).away_us, used_us + 4 * mib);
 }
 
 TEST(Script, WhatIsNotFetchedEndsWhereItLeaves) {
