@@ -26,6 +26,7 @@ class Collector {
 
   std::vector<Place> run() {
     std::set<std::uint32_t> lasting;
+    std::vector<Lingering> lingering;
     std::uint32_t slot_range = slots_begin();
     find_twins();
     for (std::size_t p = 0; p < phases_.size(); ++p) {
@@ -35,6 +36,8 @@ class Collector {
           if (twin_of_.contains(range) && range > twin_of_.at(range))
             continue;  // the other one has the place
           hold_buffer(p, b, range);
+          if (const std::int32_t until = phase.script->life(b).others_linger; until > 0)
+            lingering.push_back({range, p, until});
           if (phase.script->life(b).lasts && !is_away_between(p, b)) lasting.insert(range);
         }
       }
@@ -53,6 +56,9 @@ class Collector {
           if (const auto place = places_.find({range, c});
               place == places_.end() || place->second.in[p].empty())
             hold({range, c}, p, span_of(p, 0, phases_[p].script->steps() - 1, true));
+    for (const auto& [range, p, until] : lingering)
+      for (std::size_t c = 0; c < pieces_[range].size() && lasting.contains(range); ++c)
+        hold({range, c}, p, span_of(p, 0, phases_[p].script->step_of_op(until - 1), true));
     std::vector<Place> all;
     for (auto& [key, place] : places_) {
       join_stays(place);
@@ -64,6 +70,11 @@ class Collector {
  private:
   using Key = std::pair<std::uint32_t, std::size_t>;  // range, piece
   using Ranges = std::vector<std::uint32_t>;
+  struct Lingering {
+    std::uint32_t range;
+    std::size_t phase;
+    std::int32_t until;
+  };
 
   // Two ranges with one buffer each phase, which lies in both in turn and has no content at the borders of an
   // iteration.

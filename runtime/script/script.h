@@ -121,6 +121,8 @@ struct ScriptLife {
   // Until this position the iteration before has its own such content there; 0: it has none. Not a part of
   // `from` to `to`.
   std::int32_t lingers = 0;
+  // The same where its own such content has left again: that of another phase's iteration may be there.
+  std::int32_t others_linger = 0;
   // [away, back): the first `moved` bytes are not there; 0: never. `across`: they are there in [back, away)
   // alone.
   std::int32_t away = 0, back = 0;

@@ -89,6 +89,7 @@ void ScriptLives::find_lives() {
       find_absence(map_of_buffer_[b], life);
       if (left_over && script_.maps_[map_of_buffer_[b]].leaves_again) {
         leaving_again_.emplace(last_use, map_of_buffer_[b]);
+        life.others_linger = freed_before(buffer, life);
         life.to = last_use;
         life.lasts = false;
       } else if (left_over && !life.across) {

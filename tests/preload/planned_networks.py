@@ -142,7 +142,7 @@ class Steady(unittest.TestCase):
         self.assertLessEqual(done.summary["planned_iterations"] - done.summary["aliased_iterations"], 2, done.err)
 
     def test_where_no_layout_fits_the_plan_is_followed_without_one(self):
-        summary = self.short_ops("soft:h200:timing", 300, 50)
+        summary = self.short_ops("soft:h200:timing", 250, 50)
         self.assertEqual(summary["aliased_iterations"], 0)
         self.assertGreaterEqual(summary["planned_iterations"], 45)
         self.assertEqual(summary["plans_left"], 0)

@@ -149,6 +149,38 @@ TEST_F(Placed, WhatTheIterationBeforeLeftIsNotCountedTwice) {
   EXPECT_EQ(steps(all[4].in[0][1]), (std::pair(6, 7)));
 }
 
+// One phase's gradient leaves again after the step, the other's stays until an iteration of the first frees
+// it.
+TEST_F(Placed, WhatLeavesAgainInOnePhaseIsLeftThereByAnother) {
+  const auto made = static_cast<std::uint32_t>(phase_.buffers.size());
+  phase_.buffers.push_back({2 * MiB, true, 3, outside});
+  phase_.buffers.push_back({2 * MiB, true, outside, 2});
+  for (const std::int32_t p : {3, 6}) phase_.ops[p].operands.push_back(made);
+  PlanMap map;
+  map.buffer = made;
+  map.bytes = map.moved = 2 * MiB;
+  map.of = MapClass::swap;
+  map.leaves_again = true;
+  Plan leaving = plan();
+  leaving.maps = {map};
+  leaving.before[6] = {{PlanAction::Kind::prefetch, 0}};
+  leaving.after[3] = {{PlanAction::Kind::evict, 0}};
+  const auto first = Script::compile(leaving, phase_, 0), second = Script::compile(plan(), phase_, 0);
+  ASSERT_TRUE(first) << first.error().message;
+  ASSERT_TRUE(second) << second.error().message;
+  const std::vector<std::vector<std::uint32_t>> at{{0}, {1}, {2}, {3}, {4}, {4}};
+  const auto stays = [&](const std::vector<PlacedPhase>& phases) {
+    std::vector<ProfileRange> ranges(5, {2 * MiB, true});
+    std::vector<std::pair<std::int32_t, std::int32_t>> all;
+    const std::vector<Place> places = places_of(phases, ranges, 1 << 30);
+    for (const Stay& stay : places.at(4).in[0]) all.push_back(steps(stay));
+    return all;
+  };
+  using Steps = std::vector<std::pair<std::int32_t, std::int32_t>>;
+  EXPECT_EQ(stays({{&*first, &phase_, at}}), (Steps{{3, 3}, {6, 6}}));
+  EXPECT_EQ(stays({{&*first, &phase_, at}, {&*second, &phase_, at}}), (Steps{{0, 1}, {3, 3}, {6, 6}}));
+}
+
 // Gradients are there until they are freed, whether anybody reads them or not.
 TEST_F(Placed, WhatTheIterationBeforeLeftAndNobodyTouchesIsThereAllTheSame) {
   const auto made = static_cast<std::uint32_t>(phase_.buffers.size());
