@@ -41,8 +41,8 @@ struct Bundle {
   double replay_ms = 0;  // of all; at the rate of its cheapest
   bool droppable = false, across = false, clean = false, for_good = false;
   std::vector<std::uint32_t> maps;
-  std::int32_t made = 0, leaves = 0, returns = 0, ends = 0, released = 0,
-               lingers = 0;  // segments: the weakest of its maps
+  // Segments: the weakest of its maps.
+  std::int32_t made = 0, leaves = 0, returns = 0, ends = 0, released = 0, lingers = 0;
 };
 
 struct Point {

@@ -8,8 +8,9 @@
 //      |                                        |
 //      +-- unmapped, backed and copied in ------+
 //
-// Such accesses come only from *unforeseen ops*, launches whose effects are unknown. None of them meets a
-// chunk that has no memory, and what it writes is never lost:
+// Such accesses come only from *unforeseen ops*: launches whose effects are unknown, and those whose operands
+// have no room together (docs/decisions/0093). None of them meets a chunk that has no memory, and what it
+// writes is never lost:
 //
 //   - An eviction's copy waits for all that were launched before it, and is finished when they are.
 //   - Before one is launched, the evictions under way are finished, or else taken back; it follows the

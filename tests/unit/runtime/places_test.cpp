@@ -73,6 +73,13 @@ class Placed : public testing::Test {
     plan.structure = structure_of(phase_);
     return plan;
   }
+  static PlanMap swapped(std::uint32_t buffer) {
+    PlanMap map;
+    map.buffer = buffer;
+    map.bytes = map.moved = 2 * MiB;
+    map.of = MapClass::swap;
+    return map;
+  }
   static std::pair<std::int32_t, std::int32_t> steps(const Stay& stay) {
     return {stay.span.from, stay.span.to};
   }
@@ -118,10 +125,7 @@ TEST_F(Placed, WhatIsAwayAcrossTheEndHasItsPlaceBetweenFetchAndLastUse) {
   const auto state = static_cast<std::uint32_t>(phase_.buffers.size());
   phase_.buffers.push_back({2 * MiB, true, outside, outside});
   phase_.ops[4].operands.push_back(state);
-  PlanMap map;
-  map.buffer = state;
-  map.bytes = map.moved = 2 * MiB;
-  map.of = MapClass::swap;
+  PlanMap map = swapped(state);
   map.across = true;
   Plan moving = plan();
   moving.maps = {map};
@@ -156,10 +160,7 @@ TEST_F(Placed, WhatLeavesAgainInOnePhaseIsLeftThereByAnother) {
   phase_.buffers.push_back({2 * MiB, true, 3, outside});
   phase_.buffers.push_back({2 * MiB, true, outside, 2});
   for (const std::int32_t p : {3, 6}) phase_.ops[p].operands.push_back(made);
-  PlanMap map;
-  map.buffer = made;
-  map.bytes = map.moved = 2 * MiB;
-  map.of = MapClass::swap;
+  PlanMap map = swapped(made);
   map.leaves_again = true;
   Plan leaving = plan();
   leaving.maps = {map};
