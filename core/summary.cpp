@@ -30,6 +30,7 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("replays", s.replays);
   visit("substitutes", s.substitutes);
   visit("aliased_iterations", s.aliased_iterations);
+  visit("any_size_iterations", s.any_size_iterations);
   visit("moved_frames", s.moved_frames);
   visit("replans", s.replans);
   visit("verified", s.verified);

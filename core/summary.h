@@ -35,6 +35,7 @@ struct Summary {
   std::uint64_t replays = 0;              // calls replayed
   std::uint64_t substitutes = 0;          // of those, by substitutes (core/substitute.h)
   std::uint64_t aliased_iterations = 0;   // of planned_iterations, in alias mode from first op to last
+  std::uint64_t any_size_iterations = 0;  // of planned_iterations, of any size, by a plan for the largest
   std::uint64_t moved_frames = 0;         // frames mapped for chunks that have other frames at other times
   std::uint64_t replans = 0;              // plans made again because times had changed
   std::uint64_t verified = 0;             // recomputed maps compared with what was dropped

@@ -35,7 +35,8 @@ std::string summary_text(const Summary& s) {
   text += fmt::format("pooch: peak {} on the device, {} on the host\n", format_bytes(s.peak_device_bytes),
                       format_bytes(s.peak_host_bytes));
   if (s.iterations)
-    text += fmt::format("pooch: {} iterations, {} of them planned\n", *s.iterations, s.planned_iterations);
+    text += fmt::format("pooch: {} iterations, {} of them planned{}\n", *s.iterations, s.planned_iterations,
+                        s.any_size_iterations > 0 ? "; sizes differ, the plan is for the largest" : "");
   if (s.predicted_ms && s.actual_ms)
     text += fmt::format("pooch: {:.1f} ms per planned iteration, {:.1f} predicted; peak {}, {} predicted\n",
                         *s.actual_ms, *s.predicted_ms, format_bytes(s.planned_peak_bytes.value_or(0)),

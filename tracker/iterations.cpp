@@ -12,11 +12,15 @@ namespace {
 // The first steps of a phase that must be seen before a stretch that fits nothing is held to end there.
 constexpr std::uint64_t enough_to_begin = 8;
 // A stream that has not repeated itself in so many steps is looked at afresh.
-constexpr std::uint64_t longest_unknown = 1u << 18;
+constexpr std::uint64_t longest_unknown = std::uint64_t{1} << 18;
 // So many steps after a surprise nothing longer is looked for; nor after so many times that none was there.
 constexpr std::uint64_t longest_doubt = 1u << 16;
 constexpr int most_doubts = 8;
 constexpr std::size_t longest_history = 256, longest_context = 16;
+// Iterations in a row that have the same form, but are not equal: then they are compared by it. Short loops
+// of the same form are everywhere.
+constexpr std::uint64_t least_alike = 4, most_alike = 16, least_steps_alike = 2048;
+constexpr int most_novel = 16;
 
 }  // namespace
 
@@ -28,19 +32,24 @@ void Iterations::push(std::vector<Iteration>& completed) {
   const StepIndex step = log_.end() - 1;
   const bool regrouped = doubt_ && regroup(completed);
   if (!regrouped && (!current_ || !follow(step, completed))) search(step, completed);
+  if (novel_ >= 2 * most_novel && likeness_ == Likeness::exact) {
+    compare_by_form();
+    lose(log_.end());
+  }
   trim(completed);
 }
 
 // --- within a phase
 
-std::optional<Iterations::Where> Iterations::expect(std::uint64_t local_key,
+std::optional<Iterations::Where> Iterations::expect(const StepKeys& keys,
                                                     std::span<const Source> sources) const {
   if (!current_) return std::nullopt;
+  const std::uint64_t own = keys.by(likeness_);
   const std::uint64_t position = log_.end() - current_->start;
-  const std::uint64_t key = key_of(local_key, sources, current_->start);
+  const std::uint64_t key = key_of(own, sources, current_->start);
   if (at(current_->phase).keys[position] == key) return current_;
   if (position == 0 && last_ && last_->end == log_.end() && log_.has(last_->start)) {
-    const auto longer = longer_than_last(key_of(local_key, sources, last_->start));
+    const auto longer = longer_than_last(key_of(own, sources, last_->start));
     if (longer) return Where{*longer, last_->start};
   }
   if (const auto other = other_phase(key, position)) return Where{*other, current_->start};
@@ -50,9 +59,9 @@ std::optional<Iterations::Where> Iterations::expect(std::uint64_t local_key,
 bool Iterations::follow(StepIndex step, std::vector<Iteration>& completed) {
   const Phase& phase = at(current_->phase);
   const std::uint64_t position = step - current_->start;
-  if (const std::uint64_t key = key_within(log_, step, current_->start); phase.keys[position] != key) {
+  if (const std::uint64_t key = this->key(step, current_->start); phase.keys[position] != key) {
     const bool may_resume = position == 0 && last_ && last_->end == step && log_.has(last_->start);
-    const auto longer = may_resume ? longer_than_last(key_within(log_, step, last_->start)) : std::nullopt;
+    const auto longer = may_resume ? longer_than_last(this->key(step, last_->start)) : std::nullopt;
     if (longer) {
       doubt(last_->start);
       --at(last_->phase).seen;
@@ -104,7 +113,7 @@ std::optional<PhaseIndex> Iterations::longer_than_last(std::uint64_t key) const 
 void Iterations::complete(StepIndex end, std::vector<Iteration>& completed) {
   last_ = Iteration{current_->phase, current_->start, end};
   completed.push_back(*last_);
-  ++at(last_->phase).seen;
+  novel_ = at(last_->phase).seen++ == 0 ? novel_ + 2 : std::max(0, novel_ - 1);
   ++count_;
   if (history_.size() == longest_history)
     history_.erase(history_.begin(), history_.begin() + longest_history / 2);
@@ -143,12 +152,39 @@ void Iterations::lose(StepIndex unknown_from) {
   tentative_.reset();
   unknown_from_ = unknown_from;
   finder_.restart(unknown_from);
+  form_finder_.restart(log_.end());  // no step before has a form
   doubt(unknown_from);
 }
 
 void Iterations::search(StepIndex step, std::vector<Iteration>& completed) {
   if (confirm_start(step, completed)) return;
-  if (const auto period = finder_.push()) adopt_period(*period, completed);
+  if (likeness_ == Likeness::exact) {
+    if (const auto period = finder_.push()) return adopt_period(*period, completed);
+  }
+  const auto period = form_finder_.push();
+  if (!period) return;
+  if (likeness_ == Likeness::exact) {
+    const std::uint64_t enough = std::clamp(longest_unknown / 2 / period->length, least_alike, most_alike);
+    if (log_.end() - period->from < std::max(enough * period->length, least_steps_alike)) return;
+    compare_by_form();
+    unknown_from_ = period->from;
+  }
+  adopt_period(*period, completed);
+}
+
+// All phases so far were of steps with their sizes.
+void Iterations::compare_by_form() {
+  likeness_ = Likeness::form;
+  for (Phase& phase : phases_) {
+    count_ -= std::exchange(phase.seen, 0);
+    phase.given_up = true;
+  }
+  history_.clear();
+  current_.reset();
+  last_.reset();
+  tentative_.reset();
+  doubt_.reset();
+  vain_doubts_ = 0;
 }
 
 // Whether a known phase begins here.
@@ -156,7 +192,7 @@ bool Iterations::confirm_start(StepIndex step, std::vector<Iteration>& completed
   if (tentative_) {
     const std::uint64_t position = step - tentative_->start;
     const Phase& phase = at(tentative_->phase);
-    if (phase.keys[position] != key_within(log_, step, tentative_->start)) {
+    if (phase.keys[position] != key(step, tentative_->start)) {
       const StepIndex start = tentative_->start;
       tentative_.reset();
       for (std::uint32_t i = 0; i < phases_.size() && !tentative_; ++i)
@@ -169,7 +205,7 @@ bool Iterations::confirm_start(StepIndex step, std::vector<Iteration>& completed
     // Not at the very step at which the stretch began: there it did not fit.
     if (step == unknown_from_ && last_ && last_->end == step) return false;
     for (std::uint32_t i = 0; i < phases_.size() && !tentative_; ++i)
-      if (!phases_[i].given_up && phases_[i].keys[0] == key_within(log_, step, step))
+      if (!phases_[i].given_up && phases_[i].keys[0] == key(step, step))
         tentative_ = Tentative{PhaseIndex{i}, step};
     if (!tentative_) return false;
   }
@@ -211,7 +247,7 @@ void Iterations::add(StepIndex start, StepIndex end, std::vector<Iteration>& com
 PhaseIndex Iterations::intern(StepIndex start, StepIndex end) {
   Phase made{{}, 0};
   made.keys.reserve(end - start);
-  for (StepIndex step = start; step < end; ++step) made.keys.push_back(key_within(log_, step, start));
+  for (StepIndex step = start; step < end; ++step) made.keys.push_back(key(step, start));
   for (const std::uint64_t key : made.keys) made.id = mix(made.id, key);
   for (std::uint32_t i = 0; i < phases_.size(); ++i) {
     if (phases_[i].keys != made.keys) continue;
@@ -225,7 +261,7 @@ PhaseIndex Iterations::intern(StepIndex start, StepIndex end) {
 bool Iterations::matches(PhaseIndex index, StepIndex start, StepIndex end) const {
   const Phase& candidate = phase(index);
   for (StepIndex step = start; step < end; ++step)
-    if (candidate.keys[step - start] != key_within(log_, step, start)) return false;
+    if (candidate.keys[step - start] != key(step, start)) return false;
   return true;
 }
 
@@ -263,7 +299,7 @@ void Iterations::adopt_period(const Period& period, std::vector<Iteration>& comp
 void Iterations::doubt(StepIndex from) {
   if (!doubt_) {
     if (vain_doubts_ == most_doubts) return;
-    doubt_.emplace(Doubt{from, PeriodFinder(log_), 0, {}});
+    doubt_.emplace(Doubt{from, PeriodFinder(log_, likeness_), 0, {}});
     doubt_->finder.restart(from);
   }
   doubt_->examined = 0;

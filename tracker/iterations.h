@@ -8,6 +8,10 @@
 // After a wrong prediction a longer period may show that the iterations so far are parts of longer ones, like
 // the time steps of a recurrent layer. Their phases are given up, and the longer iterations replace them.
 //
+// Where sizes keep changing (each batch is of another length) iterations are never equal, but their steps
+// have the same form. Then steps are compared by that, for good: an iteration of any size is of the same
+// phase.
+//
 // A stretch that fits no phase is cut into iterations once a known phase begins again; each then gets a
 // phase. A stretch that holds no iteration, like an optimiser's step after several passes, is added to the
 // iteration before it, which then belongs to another phase.
@@ -42,7 +46,8 @@ struct Iteration {
 
 class Iterations {
  public:
-  explicit Iterations(OpLog& log) : log_(log), finder_(log) {}
+  explicit Iterations(OpLog& log)
+      : log_(log), finder_(log, Likeness::exact), form_finder_(log, Likeness::form) {}
 
   // The log's last step is new. Appends the iterations that are now known to be complete, in order. An
   // appended iteration may be appended again: longer, as another phase with the same `start`, or, if its
@@ -55,9 +60,13 @@ class Iterations {
     StepIndex start;
   };
   std::optional<Where> where() const;
-  // Where the next step will be if it has this local key and these sources; none if no known phase continues
-  // so. Changes nothing.
-  std::optional<Where> expect(std::uint64_t local_key, std::span<const Source> sources) const;
+  // Where the next step will be if it has these keys and sources; none if no known phase continues so.
+  // Changes nothing.
+  std::optional<Where> expect(const StepKeys& keys, std::span<const Source> sources) const;
+  // How steps are compared.
+  Likeness likeness() const { return likeness_; }
+  // Whether the form of steps matters now.
+  bool wants_forms() const { return likeness_ == Likeness::form || !current_; }
 
   const Phase& phase(PhaseIndex index) const { return phases_[static_cast<std::uint32_t>(index)]; }
   std::size_t phases() const { return phases_.size(); }
@@ -91,7 +100,11 @@ class Iterations {
   void doubt(StepIndex from);
   bool regroup(std::vector<Iteration>& completed);
   void give_up(StepIndex from, std::vector<Iteration>& completed);
+  void compare_by_form();
   bool matches(PhaseIndex phase, StepIndex start, StepIndex end) const;
+  std::uint64_t key(StepIndex step, StepIndex start) const {
+    return key_within(log_, step, start, likeness_);
+  }
   PhaseIndex intern(StepIndex start, StepIndex end);
   PhaseIndex predict() const;
   void trim(const std::vector<Iteration>& completed);
@@ -100,7 +113,9 @@ class Iterations {
   Phase& at(PhaseIndex index) { return phases_[static_cast<std::uint32_t>(index)]; }
 
   OpLog& log_;
-  PeriodFinder finder_;
+  Likeness likeness_ = Likeness::exact;
+  PeriodFinder finder_, form_finder_;
+  int novel_ = 0;  // twice the iterations of phases not seen before, less those of others
   std::deque<Phase> phases_;
   std::vector<PhaseIndex> history_;  // of complete iterations; its latest part
   std::uint64_t count_ = 0;

@@ -17,11 +17,11 @@ std::span<const Source> OpLog::sources(StepIndex step) const {
   return std::span(sources_).subspan(op.first_source, op.sources);
 }
 
-void OpLog::add_step(std::uint64_t local_key, std::uint32_t stream, const Description& description,
+void OpLog::add_step(const StepKeys& keys, std::uint32_t stream, const Description& description,
                      std::span<const Operand> operands, std::span<const Source> sources) {
   const auto number = [](std::size_t size) { return static_cast<std::uint32_t>(size); };
-  ops_.push_back({local_key, stream, number(operands_.size()), number(operands.size()),
-                  number(sources_.size()), number(sources.size()), description});
+  ops_.push_back({keys, stream, number(operands_.size()), number(operands.size()), number(sources_.size()),
+                  number(sources.size()), description});
   operands_.insert(operands_.end(), operands.begin(), operands.end());
   sources_.insert(sources_.end(), sources.begin(), sources.end());
 }
@@ -52,8 +52,8 @@ void OpLog::restart(StepIndex next) {
   begin_ = next;
 }
 
-std::uint64_t key_within(const OpLog& log, StepIndex step, StepIndex start) {
-  return key_of(log.at(step).local_key, log.sources(step), start);
+std::uint64_t key_within(const OpLog& log, StepIndex step, StepIndex start, Likeness likeness) {
+  return key_of(log.at(step).keys.by(likeness), log.sources(step), start);
 }
 
 std::uint64_t key_of(std::uint64_t key, std::span<const Source> sources, StepIndex start) {

@@ -59,8 +59,17 @@ struct Description {
   SubstituteOperands substitute{};  // known only if the call was asked for it
 };
 
+// How steps are compared: as they are, or by their form, whatever sizes they have.
+enum class Likeness : std::uint8_t { exact, form };
+
+struct StepKeys {
+  std::uint64_t exact = 0;  // Op::local_key
+  std::uint64_t form = 0;   // Op::form_key
+  std::uint64_t by(Likeness likeness) const { return likeness == Likeness::exact ? exact : form; }
+};
+
 struct LoggedOp {
-  std::uint64_t local_key;
+  StepKeys keys;
   std::uint32_t stream;  // ordinal
   std::uint32_t first_operand, operands;
   std::uint32_t first_source, sources;
@@ -96,7 +105,7 @@ class OpLog {
   const std::deque<LoggedCopy>& copies() const { return copies_; }
   const std::deque<LoggedAllocation>& allocations() const { return allocations_; }
 
-  void add_step(std::uint64_t local_key, std::uint32_t stream, const Description& description,
+  void add_step(const StepKeys& keys, std::uint32_t stream, const Description& description,
                 std::span<const Operand> operands, std::span<const Source> sources);
   void add_copy(const LoggedCopy& copy) { copies_.push_back(copy); }
   void add_allocation(const LoggedAllocation& event) { allocations_.push_back(event); }
@@ -116,10 +125,10 @@ class OpLog {
   std::deque<LoggedAllocation> allocations_;
 };
 
-// The key, within an iteration that began at `start`, of an op with this local key and these sources.
-std::uint64_t key_of(std::uint64_t local_key, std::span<const Source> sources, StepIndex start);
-// The step's key within an iteration that began at `start`: its local key and the positions of the producers
-// of what it reads. What was there before the iteration, or came from the host, has no position.
-std::uint64_t key_within(const OpLog& log, StepIndex step, StepIndex start);
+// The key, within an iteration that began at `start`, of an op with this key of its own and these sources.
+std::uint64_t key_of(std::uint64_t own, std::span<const Source> sources, StepIndex start);
+// The step's key within an iteration that began at `start`: its own key and the positions of the producers of
+// what it reads. What was there before the iteration, or came from the host, has no position.
+std::uint64_t key_within(const OpLog& log, StepIndex step, StepIndex start, Likeness likeness);
 
 }  // namespace pooch::tracker

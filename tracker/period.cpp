@@ -36,13 +36,12 @@ std::optional<Period> PeriodFinder::push(std::uint64_t longer_than) {
 
 // A step that touches the same memory as an equal one before may begin a repetition.
 void PeriodFinder::propose(StepIndex step) {
-  const LoggedOp& op = log_.at(step);
   std::uint64_t place = 0;
   for (const Operand& operand : log_.operands(step)) {
     ++place;
     if (!leaves_content(operand.effect)) continue;
     const std::uint64_t identity =
-        mix(mix(mix(op.local_key, place), static_cast<std::uint64_t>(operand.allocation)), operand.offset);
+        mix(mix(mix(key(step), place), static_cast<std::uint64_t>(operand.allocation)), operand.offset);
     const auto [seen, fresh] = last_seen_.try_emplace(identity, step);
     const std::uint64_t length = step - seen->second;
     seen->second = step;
@@ -52,8 +51,7 @@ void PeriodFinder::propose(StepIndex step) {
     // What repeated before this step belongs to it: its operands were new each time.
     Candidate candidate{length, 0};
     StepIndex first = step;
-    while (first > from_ + length && step - first < length &&
-           log_.at(first - 1).local_key == log_.at(first - 1 - length).local_key)
+    while (first > from_ + length && step - first < length && key(first - 1) == key(first - 1 - length))
       --first;
     for (StepIndex s = first; s <= step; ++s) (void)extend(candidate, s);
     candidates_.push_back(candidate);
@@ -62,7 +60,7 @@ void PeriodFinder::propose(StepIndex step) {
 
 bool PeriodFinder::extend(Candidate& candidate, StepIndex step) const {
   if (step < from_ + candidate.length) return false;
-  if (log_.at(step).local_key != log_.at(step - candidate.length).local_key) return false;
+  if (key(step) != key(step - candidate.length)) return false;
   ++candidate.run;
   judge(candidate, step);
   return true;

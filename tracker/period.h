@@ -20,7 +20,7 @@ struct Period {
 
 class PeriodFinder {
  public:
-  explicit PeriodFinder(const OpLog& log) : log_(log) {}
+  PeriodFinder(const OpLog& log, Likeness likeness) : log_(log), likeness_(likeness) {}
 
   // Forgets everything; the stream to be looked at begins at `from`.
   void restart(StepIndex from);
@@ -38,9 +38,12 @@ class PeriodFinder {
   bool extend(Candidate& candidate, StepIndex step) const;
   void judge(Candidate& candidate, StepIndex step) const;
 
+  std::uint64_t key(StepIndex step) const { return log_.at(step).keys.by(likeness_); }
+
   const OpLog& log_;
+  const Likeness likeness_;
   StepIndex from_ = 0;
-  // By the step's local key and one operand's place in memory: the last step that had both.
+  // By the step's key and one operand's place in memory: the last step that had both.
   std::unordered_map<std::uint64_t, StepIndex> last_seen_;
   std::vector<Candidate> candidates_;
 };

@@ -12,7 +12,8 @@ namespace {
 
 class Describer {
  public:
-  Describer(const OpLog& log, StepIndex start, StepIndex end) : log_(log), start_(start), end_(end) {}
+  Describer(const OpLog& log, StepIndex start, StepIndex end, Likeness likeness)
+      : log_(log), start_(start), end_(end), likeness_(likeness) {}
 
   PhaseProfile describe() {
     // Allocations first: they come before the ops at the same position.
@@ -88,7 +89,7 @@ class Describer {
     const LoggedOp& logged = log_.at(step);
     const auto operands = log_.operands(step);
     ProfileOp op;
-    op.key = key_within(log_, step, start_);
+    op.key = key_within(log_, step, start_, likeness_);
     op.function = function(logged.description.function);
     op.kind = logged.description.kind;
     op.stream = logged.stream;
@@ -204,6 +205,7 @@ class Describer {
 
   const OpLog& log_;
   const StepIndex start_, end_;
+  const Likeness likeness_;
   PhaseProfile phase_;
   std::unordered_map<AllocationId, std::size_t> buffers_;
   std::unordered_map<std::string_view, std::size_t> functions_;
@@ -213,8 +215,8 @@ class Describer {
 
 }  // namespace
 
-PhaseProfile describe_iteration(const OpLog& log, StepIndex start, StepIndex end) {
-  return Describer(log, start, end).describe();
+PhaseProfile describe_iteration(const OpLog& log, StepIndex start, StepIndex end, Likeness likeness) {
+  return Describer(log, start, end, likeness).describe();
 }
 
 }  // namespace pooch::tracker

@@ -6,7 +6,9 @@
 
 namespace pooch::tracker {
 
-// The steps [start, end) as a phase's profile, without graph and times. The log must hold them.
-PhaseProfile describe_iteration(const OpLog& log, StepIndex start, StepIndex end);
+// The steps [start, end) as a phase's profile, without graph and times. The log must hold them. `likeness`:
+// how the phase's steps are compared.
+PhaseProfile describe_iteration(const OpLog& log, StepIndex start, StepIndex end,
+                                Likeness likeness = Likeness::exact);
 
 }  // namespace pooch::tracker

@@ -29,7 +29,8 @@ class Rerun {
       Known& known = phases_[iteration.phase];
       if (known.described == enough) continue;
       ++known.described;
-      known.profile = describe_iteration(tracker_.log(), iteration.start, iteration.end);
+      known.profile = describe_iteration(tracker_.log(), iteration.start, iteration.end,
+                                         tracker_.iterations().likeness());
     }
   }
 

@@ -28,6 +28,7 @@ Versions* content_of(const Operand& o) {
 [[gnu::hot]] const Allocation& Tracker::allocated(Address base, std::uint64_t bytes, bool managed,
                                                   bool by_program, void* origin, bool counts) {
   const Allocation& made = allocations_.add(base, bytes, managed, by_program, steps_, origin, counts);
+  ++allocated_since_;
   if (watching_) log_.add_allocation({steps_, made.id, bytes, managed, true});
   return made;
 }
@@ -82,6 +83,7 @@ void Tracker::resolve(const Call& call, Op& op) {
         mix(op.local_key, o.offset ^ std::rotl(o.bytes, 20) ^ std::rotl(std::uint64_t(o.effect), 60));
   find_sources(op);
   if (!op.step) return;
+  op.form_key = iterations_.wants_forms() ? form_of(op) : 0;
   op.description.shape = result_shape(call);
   if (call.filter != nullptr) op.description.filter = *call.filter;
   if (call.window != nullptr) op.description.window = *call.window;
@@ -98,6 +100,34 @@ void Tracker::find_sources(Op& op) {
   }
 }
 
+// What the op is and which operands share memory. And which of the versions that lie there it touches, in
+// their order, as a whole or in part: as long as all steps have the same forms, each finds the same versions
+// where it reads and overwrites the same ones, however large they are. Kernels' names may differ with the
+// size.
+std::uint64_t Tracker::form_of(const Op& op) {
+  std::uint64_t key =
+      mix(mix(hash(op.description.function), static_cast<std::uint64_t>(op.description.kind)), op.stream);
+  for (const Operand& o : op.operands) {
+    const auto first = std::find_if(op.operands.begin(), op.operands.end(),
+                                    [&](const Operand& other) { return other.allocation == o.allocation; });
+    key = mix(mix(key, static_cast<std::uint64_t>(o.effect)),
+              static_cast<std::uint64_t>(first - op.operands.begin()));
+    const std::vector<Version>& there = o.owner->content->all();
+    const std::uint64_t end = o.offset + o.bytes;
+    const auto begin = std::partition_point(there.begin(), there.end(),
+                                            [&](const Version& v) { return v.offset + v.bytes <= o.offset; });
+    const auto behind =
+        std::partition_point(begin, there.end(), [&](const Version& v) { return v.offset < end; });
+    const bool touches = begin != behind;
+    const bool cuts_first = touches && begin->offset < o.offset;
+    const bool cuts_last = touches && std::prev(behind)->offset + std::prev(behind)->bytes > end;
+    key = mix(mix(key, static_cast<std::uint64_t>(begin - there.begin())),
+              static_cast<std::uint64_t>(behind - begin));
+    key = mix(key, cuts_first * 2 + cuts_last);
+  }
+  return key;
+}
+
 void Tracker::launched(const Op& op) {
   if (op.operands.empty()) return;
   ++ops_;
@@ -111,8 +141,9 @@ void Tracker::launched(const Op& op) {
         content != nullptr && changes_content(o.effect) && leaves_content(o.effect))
       content->write(o.offset, o.bytes, producer);
   if (op.step) {
-    log_.add_step(op.local_key, op.stream, op.description, op.operands, op.sources);
+    log_.add_step({op.local_key, op.form_key}, op.stream, op.description, op.operands, op.sources);
     ++steps_;
+    allocated_since_ = 0;
     iterations_.push(completed_);
   } else if (is_host_copy(op.description.kind)) {
     log_.add_copy({steps_, host_copies_, op.description.kind == OpKind::copy_in, op.stream, op.operands[0]});

@@ -20,6 +20,7 @@ namespace pooch::tracker {
 struct Op {
   Description description;
   std::uint64_t local_key = 0;  // equal for calls that differ only in addresses and producers
+  std::uint64_t form_key = 0;   // ... or in sizes; 0 where nobody asks for it
   std::uint32_t stream = 0;     // ordinal of the stream by first use
   bool step = false;            // counts as the program's own work
   bool managed = false;         // some operand is
@@ -53,11 +54,13 @@ class Tracker {
 
   std::uint64_t ops() const { return ops_; }  // launched with operands, steps or not
   StepIndex steps() const { return steps_; }
+  // Allocations since the latest step.
+  std::uint32_t allocated_since() const { return allocated_since_; }
   std::uint64_t host_copies() const { return host_copies_; }
 
   // Where the op will be in the program's iterations once it is launched; see Iterations::expect.
   std::optional<Iterations::Where> expect(const Op& op) const {
-    return iterations_.expect(op.local_key, op.sources);
+    return iterations_.expect({op.local_key, op.form_key}, op.sources);
   }
 
   const OpLog& log() const { return log_; }
@@ -68,6 +71,7 @@ class Tracker {
  private:
   std::uint32_t ordinal(StreamHandle stream);
   static void find_sources(Op& op);
+  static std::uint64_t form_of(const Op& op);
 
   Allocations allocations_;
   RecentOwners owners_;  // of operands
@@ -75,6 +79,7 @@ class Tracker {
   std::vector<StreamHandle> streams_;
   std::uint64_t ops_ = 0, host_copies_ = 0;
   StepIndex steps_ = 0;
+  std::uint32_t allocated_since_ = 0;
   OpLog log_;
   Iterations iterations_{log_};
   std::vector<Iteration> completed_, taken_;

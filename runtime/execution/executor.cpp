@@ -4,6 +4,7 @@
 
 #include "core/log.h"
 #include "runtime/memory/landing.h"
+#include "runtime/observe/any_size.h"
 
 namespace pooch::runtime {
 
@@ -103,6 +104,7 @@ void Executor::finish() {
   if (iteration_->from_the_start) {
     ++tally_.counts.planned_iterations;
     tally_.counts.aliased_iterations += aliased();
+    tally_.counts.any_size_iterations += followed()->known.any_size;
     clock_.complete();
     note_shortage();
   }
@@ -167,6 +169,16 @@ bool Executor::overtaken(const Readied& readied) const {
   return !book_.empty() && (readied.ops != parts_.tracker.ops() || readied.changes != changes());
 }
 
+// An iteration of a phase of any size may be larger than all that its plan was made for: it goes without.
+bool Executor::fits(const tracker::Iterations::Where& where, const tracker::Op& op) {
+  const AdoptedPlan* const adopted = book_.find(where.phase);
+  if (adopted == nullptr || !adopted->known.any_size) return true;
+  if (outgrown_ == where.start) return false;
+  const bool has = has_room(adopted->known.profile, parts_.tracker.steps() - where.start, op.operands);
+  if (!has) outgrown_ = where.start;
+  return has;
+}
+
 Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, StreamHandle stream,
                                                          Held& held) {
   using Position = std::optional<std::int32_t>;
@@ -185,7 +197,7 @@ Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, 
   }
   for (;;) {
     const auto where = parts_.tracker.expect(op);
-    const Script* const wanted = where ? book_.script_of(where->phase) : nullptr;
+    const Script* const wanted = where && fits(*where, op) ? book_.script_of(where->phase) : nullptr;
     if (iteration_ != nullptr && (wanted != &iteration_->script || where->start != iteration_->start)) {
       if (const auto left = leave(held); !left) return left.error();
       continue;  // a host wait may have let other ops in

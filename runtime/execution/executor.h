@@ -167,6 +167,7 @@ class Executor {
   void stop_following();
 
   Result<std::optional<std::int32_t>> lead_up_to(const tracker::Op& op, StreamHandle stream, Held& held);
+  bool fits(const tracker::Iterations::Where& where, const tracker::Op& op);
   std::int32_t step_between_ops() const;
   Status act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream, Held& held);
   Status evict(std::uint32_t map);
@@ -211,7 +212,8 @@ class Executor {
   // One thread at a time acts for a plan, host waits included. None waits for another thread of the program
   // meanwhile: see Departures::reclaim.
   Turn turn_;
-  std::uint64_t changes_ = 0;  // plans begun or left
+  std::uint64_t changes_ = 0;                   // plans begun or left
+  std::optional<tracker::StepIndex> outgrown_;  // the iteration that began there is larger than its plan
   ReplayMemory memory_;
   PlanLayouts layouts_;
   IterationClock clock_;

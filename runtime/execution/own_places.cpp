@@ -24,20 +24,37 @@ std::map<Address, int> users_of(const KnownPhase& phase) {
 
 }  // namespace
 
+// How it will be asked for.
+std::optional<AddressHabits::Allocation> OwnPlaces::allocation_of(const KnownPhase& phase,
+                                                                  std::uint32_t b) const {
+  const ProfileBuffer& buffer = phase.profile.buffers[b];
+  const auto position = static_cast<std::uint64_t>(buffer.from);
+  const auto index = static_cast<std::uint32_t>(phase.index);
+  if (!phase.any_size) return space_.made_at(phase.bases[b], round_up(buffer.bytes, page), index, position);
+  std::uint32_t number = 0;
+  for (const MemoryEvent& event : phase.profile.memory) {
+    if (event.before != buffer.from || !event.allocated) continue;
+    if (event.buffer == b) break;
+    ++number;
+  }
+  return AddressHabits::Allocation{index, position, 0, number};
+}
+
 const OwnPlaces::Places& OwnPlaces::places(const KnownPhase& phase) {
-  const auto [at, fresh] = places_.try_emplace(phase.index);
-  if (!fresh) return at->second;
-  at->second.resize(phase.bases.size());
+  const auto at = places_.try_emplace(phase.index).first;
+  // A phase of any size may have outgrown those that it had.
+  if (!at->second.empty() && at->second.size() == phase.bases.size() && !outgrown(at->second, phase))
+    return at->second;
+  at->second.assign(phase.bases.size(), std::nullopt);
   const std::map<Address, int> users = users_of(phase);
   std::set<AddressHabits::Allocation> taken;
   for (std::uint32_t b = 0; b < phase.bases.size(); ++b) {
     const ProfileBuffer& buffer = phase.profile.buffers[b];
     const Address base = phase.bases[b];
     if (!comes_and_goes(buffer) || base == Address{} || !phase.quiet[b]) continue;
-    if (phase.fixed[b] && users.at(base) == 1) continue;  // it has already
+    if (phase.fixed[b] && users.at(base) == 1 && !phase.any_size) continue;  // it has already
     const std::uint64_t bytes = round_up(buffer.bytes, page);
-    const auto allocation = space_.made_at(base, bytes, static_cast<std::uint32_t>(phase.index),
-                                           static_cast<std::uint64_t>(buffer.from));
+    const auto allocation = allocation_of(phase, b);
     if (!allocation || !taken.insert(*allocation).second) continue;
     const auto address = space_.set_aside(bytes, base);
     if (!address) break;
@@ -46,6 +63,12 @@ const OwnPlaces::Places& OwnPlaces::places(const KnownPhase& phase) {
     at->second[b] = Own{*allocation, *address};
   }
   return at->second;
+}
+
+bool OwnPlaces::outgrown(const Places& places, const KnownPhase& phase) const {
+  for (std::size_t b = 0; b < places.size(); ++b)
+    if (places[b] && space_.bytes(places[b]->address) < phase.profile.buffers[b].bytes) return true;
+  return false;
 }
 
 std::vector<Range*> OwnPlaces::of(const KnownPhase& phase) {

@@ -46,6 +46,8 @@ class OwnPlaces {
   using Places = std::vector<std::optional<Own>>;  // by buffer
 
   const Places& places(const KnownPhase& phase);
+  bool outgrown(const Places& places, const KnownPhase& phase) const;
+  std::optional<AddressHabits::Allocation> allocation_of(const KnownPhase& phase, std::uint32_t buffer) const;
 
   AddressSpace& space_;
   Residency& residency_;

@@ -53,6 +53,7 @@ void PlanBook::begin_trust(tracker::PhaseIndex phase, AdoptedPlan& plan) const {
   const Script& script = *plan.script;
   MapTrust& trust = plan.trust;
   trust.compared.assign(script.maps().size(), 0);
+  trust.never_enough = plan.known.any_size;
   const auto refused = refused_.find(phase);
   for (const ScriptMap& map : script.maps()) {
     trust.dropped.push_back(!map.chain.empty());

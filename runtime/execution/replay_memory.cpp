@@ -16,7 +16,7 @@ Status ReplayMemory::close(Range& range) {
   departures_.forget(range);
   residency_.close(range, {});
   if (const auto given = let_go(range); !given) return given;
-  temporaries_.free(range.base, range.bytes);
+  temporaries_.free(range.base);
   return Done{};
 }
 

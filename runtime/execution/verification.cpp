@@ -66,7 +66,8 @@ bool Verification::proven(std::uint32_t map) const {
 
 bool Verification::wants(std::uint32_t map) const {
   if (!on() || !digests_.ready() || trust_ == nullptr || failure_) return false;
-  return how_ == Verify::all || !proven(map) || (trust_->sampling && trust_->turn == map);
+  return how_ == Verify::all || !proven(map) || trust_->never_enough ||
+         (trust_->sampling && trust_->turn == map);
 }
 
 // --- digests and copies

@@ -10,7 +10,8 @@
 //
 // Maps are proven in the first two iterations of every adopted plan, wherever it came from, except those that
 // the same replays proved under the phase's previous plan. Later `sample` compares one map in every eighth
-// iteration, in turn, `all` every map, both by digest alone.
+// iteration, in turn, `all` every map, both by digest alone. Where each iteration has other sizes, libraries
+// may choose other kernels for them: every map is compared every time.
 //
 // The session's mutex guards it.
 #pragma once
@@ -45,6 +46,7 @@ struct MapTrust {
   std::uint64_t iterations = 0;        // that have followed the plan
   std::uint32_t turn = 0;              // the map that was sampled last
   bool sampling = false;               // it is compared in the iteration at hand
+  bool never_enough = false;           // sizes change, and with them the kernels: each replay is compared
 };
 
 // What it works with.

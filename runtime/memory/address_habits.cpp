@@ -6,6 +6,7 @@
 namespace pooch::runtime {
 
 AddressHabits::Allocation AddressHabits::next(const When& when, std::uint64_t bytes) {
+  if (when.number) return {when.phase, when.position, 0, *when.number};
   if (std::exchange(step_, when.start + when.position) != when.start + when.position) made_.clear();
   return {when.phase, when.position, bytes, made_[bytes]++};
 }

@@ -22,12 +22,15 @@ class AddressHabits {
   static constexpr std::size_t most_earlier = 4;
 
   // When an allocation is made: in which phase, in the iteration that began with which step, before which of
-  // its ops.
+  // its ops. `number`: where sizes differ from iteration to iteration, its number among all that are made
+  // then.
   struct When {
     std::uint32_t phase;
     std::uint64_t start, position;
+    std::optional<std::uint32_t> number = {};
   };
-  // Several of one size may be made between two ops: those are told apart by their order.
+  // Several of one size may be made between two ops: those are told apart by their order. `bytes` is 0 where
+  // sizes differ.
   struct Allocation {
     std::uint32_t phase;
     std::uint64_t position, bytes;

@@ -19,15 +19,21 @@ std::optional<Address> AddressSpace::allocate(std::uint64_t bytes, StreamHandle 
 std::optional<Address> AddressSpace::again(std::uint64_t bytes, StreamHandle stream,
                                            const AddressHabits::Allocation& of) {
   constexpr std::size_t few = 3;
-  Free& own = free_[{stream, bytes}];
   const auto earlier = habits_.earlier(of);
   for (const Address address : earlier)
-    if (own.ranges.erase(address) > 0) return address;
+    if (take_free(address, bytes, stream)) return address;
+  Free& own = free_[{stream, bytes}];
   const auto nobodys = std::find_if_not(own.ranges.begin(), own.ranges.end(),
                                         [&](Address at) { return habits_.is_anothers(at, of); });
   if (nobodys != own.ranges.end()) return own.ranges.extract(nobodys).value();
   const auto made = earlier.size() <= few ? make(bytes, stream) : std::nullopt;
   return made ? made : allocate(bytes, stream);
+}
+
+bool AddressSpace::take_free(Address base, std::uint64_t at_least, StreamHandle stream) {
+  const auto made = made_.find(base);
+  if (made == made_.end() || made->second.owner != stream || made->second.bytes < at_least) return false;
+  return free_[{stream, made->second.bytes}].ranges.erase(base) > 0;
 }
 
 std::optional<AddressHabits::Allocation> AddressSpace::made_at(Address base, std::uint64_t bytes,
@@ -37,8 +43,8 @@ std::optional<AddressHabits::Allocation> AddressSpace::made_at(Address base, std
 }
 
 std::optional<Address> AddressSpace::set_aside(std::uint64_t bytes, Address like) {
-  const auto owner = streams_.find(like);
-  const StreamHandle stream = owner == streams_.end() ? StreamHandle{} : owner->second;
+  const auto owner = made_.find(like);
+  const StreamHandle stream = owner == made_.end() ? StreamHandle{} : owner->second.owner;
   const auto made = make(bytes, stream);
   if (made) free_[{stream, bytes}].ranges.insert(*made);
   return made;
@@ -64,7 +70,7 @@ std::optional<Address> AddressSpace::make(std::uint64_t bytes, StreamHandle stre
     used_ += all;
     address = base_ + (used_ - all);
   }
-  if (address) streams_.insert_or_assign(*address, stream);
+  if (address) made_.insert_or_assign(*address, Made{stream, bytes});
   return address;
 }
 
@@ -79,8 +85,8 @@ std::optional<Address> AddressSpace::cut(std::uint64_t bytes) {
   return std::nullopt;
 }
 
-void AddressSpace::free(Address base, std::uint64_t bytes, StreamHandle stream) {
-  const StreamHandle owner = streams_.at(base);
+void AddressSpace::free(Address base, StreamHandle stream) {
+  const auto [owner, bytes] = made_.at(base);
   Free& own = free_[{owner, bytes}];
   const bool by_another = stream != StreamHandle{} && owner != StreamHandle{} && stream != owner;
   if (!by_another) {
@@ -91,8 +97,8 @@ void AddressSpace::free(Address base, std::uint64_t bytes, StreamHandle stream) 
 }
 
 void AddressSpace::disown(StreamHandle stream) {
-  for (auto& [range, owner] : streams_)
-    if (owner == stream) owner = StreamHandle{};
+  for (auto& [range, made] : made_)
+    if (made.owner == stream) made.owner = StreamHandle{};
   for (auto it = free_.lower_bound({stream, 0}); it != free_.end() && it->first.first == stream;) {
     std::set<Address>& ranges = free_[{StreamHandle{}, it->first.second}].ranges;
     ranges.merge(it->second.ranges);
@@ -103,12 +109,12 @@ void AddressSpace::disown(StreamHandle stream) {
 
 void AddressSpace::coalesce(const std::vector<std::pair<Address, std::uint64_t>>& ranges) {
   for (const auto& [address, bytes] : ranges) {
-    const auto owner = streams_.find(address);
-    if (owner == streams_.end()) continue;
-    Free& own = free_[{owner->second, bytes}];
+    const auto owner = made_.find(address);
+    if (owner == made_.end()) continue;
+    Free& own = free_[{owner->second.owner, bytes}];
     own.ranges.erase(address);
     if (own.latest == address) own.latest.reset();
-    streams_.erase(owner);
+    made_.erase(owner);
     joined_.emplace(address, with_gap(bytes));
   }
   for (auto it = joined_.begin(); it != joined_.end();) {

@@ -2,9 +2,9 @@
 // is one comparison, and the same sequence of allocations gets the same addresses in every iteration.
 //
 // A range permanently keeps its size and its stream (until `coalesce`), and the lowest free range of exactly
-// the size asked for is handed out first, unless it is known where the allocation lay before. Ranges are made
-// in order of address, so what an iteration gets depends only on what was live when it began, not on what ran
-// before.
+// the size asked for is handed out first, unless it is known where the allocation lay before. A range that
+// was set aside for an allocation may be larger than that is this time. Ranges are made in order of address,
+// so what an iteration gets depends only on what was live when it began, not on what ran before.
 //
 // A stream that takes over a range must wait for what used it. So a stream reuses only its own ranges, and of
 // those that another stream freed all but the latest: a loader has two in turn and can fill one while the
@@ -47,9 +47,11 @@ class AddressSpace {
   void prefer(const AddressHabits::Allocation& of, Address base) { habits_.note(of, base); }
   void avoid(const AddressHabits::Allocation& of, Address base) { habits_.forget(of, base); }
   // Gives back what `allocate` gave; `stream`: the one that orders the free, if any.
-  void free(Address base, std::uint64_t bytes, StreamHandle stream = StreamHandle{});
+  void free(Address base, StreamHandle stream = StreamHandle{});
   // The stream that the range belongs to: of its first use.
-  StreamHandle owner(Address base) const { return streams_.at(base); }
+  StreamHandle owner(Address base) const { return made_.at(base).owner; }
+  // Of the range, which was made and is not coalesced.
+  std::uint64_t bytes(Address base) const { return made_.at(base).bytes; }
   // Ranges of a destroyed stream are for allocations without a stream.
   void disown(StreamHandle stream);
   // Forgets the sizes of these free ranges and joins neighbours, so that any size can be cut from them. The
@@ -61,6 +63,11 @@ class AddressSpace {
     std::set<Address> ranges;
     std::optional<Address> latest;  // that another stream freed
   };
+  struct Made {
+    StreamHandle owner;
+    std::uint64_t bytes;
+  };
+  bool take_free(Address base, std::uint64_t at_least, StreamHandle stream);
   std::uint64_t with_gap(std::uint64_t bytes) const;
   std::optional<Address> again(std::uint64_t bytes, StreamHandle stream, const AddressHabits::Allocation& of);
   std::optional<Address> make(std::uint64_t bytes, StreamHandle stream);
@@ -70,7 +77,7 @@ class AddressSpace {
   std::uint64_t bytes_, gap_, largest_piece_;
   std::uint64_t used_ = 0;  // bytes from `base_` that were ever handed out
   std::map<std::pair<StreamHandle, std::uint64_t>, Free> free_;  // by stream and size
-  std::map<Address, StreamHandle> streams_;                      // of every range, free or not
+  std::map<Address, Made> made_;                                 // every range, free or not
   std::map<Address, std::uint64_t> joined_;                      // free space without a fixed size
   AddressHabits habits_;
 };

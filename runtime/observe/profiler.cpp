@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "runtime/observe/any_size.h"
 #include "runtime/observe/like_ops.h"
 #include "tracker/layers.h"
 #include "tracker/phase_profile.h"
@@ -157,24 +158,9 @@ void Profiler::keep(const tracker::Iteration& iteration) {
     if (phase != iteration.phase)
       std::erase_if(other.timed, [&](const TimedIteration& t) { return t.start == iteration.start; });
   std::optional<TimedIteration> timed = timed_part(iteration);
-  const bool describes = known.describes();
+  const bool describes = known.describes() || outgrows(known, iteration);
   ++completed_;
-  if (describes) {
-    ++known.described;
-    KnownPhase described;
-    described.index = iteration.phase;
-    described.profile = tracker::describe_iteration(tracker_.log(), iteration.start, iteration.end);
-    described.profile.id = phase_id(tracker_.iterations().phase(iteration.phase));
-    for (tracker::StepIndex step = iteration.start; step < iteration.end; ++step)
-      described.local_keys.push_back(tracker_.log().at(step).local_key);
-    find_bases(described, iteration.start, known.structure);
-    described.revision = ++revisions_;
-    const std::uint32_t enough = places_change(described) ? most_changing : most_described;
-    described.settled = known.described >= enough;
-    known.structure = std::move(described);
-    known.times_of.reset();
-    known.tells = completed_ > untold;
-  }
+  if (describes) describe(known, iteration);
   if (!describes && !timed) return;
   std::vector<std::uint64_t> copies;
   for (const tracker::LoggedCopy& copy : tracker_.log().copies())
@@ -185,6 +171,39 @@ void Profiler::keep(const tracker::Iteration& iteration) {
   for (const std::uint64_t copy : copies)
     timed->copies.push_back({copy, early_ ? early_->copies[copy] : TimedOp{}});
   known.timed.push_back(std::move(*timed));
+}
+
+bool Profiler::outgrows(const Known& known, const tracker::Iteration& iteration) const {
+  return known.structure->any_size && !has_room(known.structure->profile, tracker_.log(), iteration.start);
+}
+
+void Profiler::describe(Known& known, const tracker::Iteration& iteration) {
+  const tracker::OpLog& log = tracker_.log();
+  const tracker::Likeness likeness = tracker_.iterations().likeness();
+  KnownPhase described;
+  described.index = iteration.phase;
+  described.profile = tracker::describe_iteration(log, iteration.start, iteration.end, likeness);
+  described.profile.id = phase_id(tracker_.iterations().phase(iteration.phase));
+  for (tracker::StepIndex step = iteration.start; step < iteration.end; ++step)
+    described.local_keys.push_back(log.at(step).keys.exact);
+  ++known.described;
+  find_bases(described, iteration.start, known.structure);
+  if (likeness == tracker::Likeness::form) {
+    described.any_size = true;
+    described.volumes = volumes_of(log, iteration.start, iteration.end);
+    for (const ProfileBuffer& buffer : described.profile.buffers)
+      described.seen_bytes.push_back({buffer.bytes, buffer.bytes});
+    if (known.structure)
+      cover(described, *known.structure, tracker_.iterations().phase(iteration.phase).seen);
+  }
+  described.revision = ++revisions_;
+  // Where the buffers of a phase of any size come and go tells nothing.
+  const std::uint32_t enough =
+      !described.any_size && places_change(described) ? most_changing : most_described;
+  described.settled = known.described >= enough;
+  known.structure = std::move(described);
+  known.times_of.reset();
+  known.tells = completed_ > untold;
 }
 
 std::optional<TimedIteration> Profiler::timed_part(const tracker::Iteration& iteration) {
@@ -202,6 +221,8 @@ std::optional<TimedIteration> Profiler::timed_part(const tracker::Iteration& ite
   timed.phase = iteration.phase;
   timed.start = iteration.start;
   timed.end = iteration.end;
+  if (tracker_.iterations().likeness() == tracker::Likeness::form)
+    timed.volumes = volumes_of(tracker_.log(), iteration.start, iteration.end);
   return timed;
 }
 
@@ -227,6 +248,8 @@ const KnownPhase* Profiler::plannable(tracker::PhaseIndex phase) {
   if (found == known_.end() || !found->second.tells || tracker_.iterations().phase(phase).given_up)
     return nullptr;
   Known& known = found->second;
+  // What its sizes are is found out first.
+  if (known.structure->any_size && !known.structure->settled) return nullptr;
   if (known.times_of == wanted) return &*known.structure;
   const auto complete = std::count_if(known.timed.begin(), known.timed.end(),
                                       [](const TimedIteration& t) { return t.complete(); });
@@ -274,6 +297,8 @@ struct Values {
 }  // namespace
 
 void Profiler::add_findings(const KnownPhase& structure, PhaseProfile& phase) const {
+  // Of other sizes they may not give the same bits.
+  if (structure.any_size) return;
   for (std::size_t p = 0; p < phase.ops.size(); ++p) {
     auto& substitute = phase.ops[p].substitute;
     const auto finding = substitute ? trials_.finding(structure.local_keys[p]) : std::nullopt;
@@ -310,22 +335,29 @@ PhaseProfile Profiler::profile_of(const Known& known, const tracker::Phase& phas
   std::vector<Values> values(made.ops.size());
   std::vector<double> wholes;
   std::vector<std::span<const TimedOp>> iterations;
-  for (const TimedIteration& timed : known.timed)
-    if (timed.steps.size() == made.ops.size() && timed.complete()) iterations.push_back(timed.steps);
+  std::vector<std::vector<double>> longer;  // by iteration and op
+  for (const TimedIteration& timed : known.timed) {
+    if (timed.steps.size() != made.ops.size() || !timed.complete()) continue;
+    iterations.push_back(timed.steps);
+    longer.push_back(scales(known.structure->volumes, timed.volumes, made.ops.size()));
+  }
   const double usual = usual_interval(iterations);
-  for (const auto steps : iterations) {
+  for (std::size_t it = 0; it < iterations.size(); ++it) {
+    const auto steps = iterations[it];
     // An iteration that was seen may since have become the begin of a longer one.
     made.measured += made.measured < made.seen;
-    double first = steps.front().start_us, latest = first;
+    double first = steps.front().start_us, latest = first, more = 0;
     const std::vector<double> gaps = host_gaps(steps, usual);
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const TimedOp& op = steps[i];
-      values[i].us.push_back(op.end_us - op.start_us);
+      const double us = op.end_us - op.start_us;
+      values[i].us.push_back(us * longer[it][i]);
       values[i].gaps.push_back(gaps[i]);
+      more += us * (longer[it][i] - 1);
       first = std::min(first, op.start_us);
       latest = std::max(latest, op.end_us);
     }
-    wholes.push_back(latest - first);
+    wholes.push_back(latest - first + more);
   }
   made.iteration_us = median(wholes);
   for (std::size_t i = 0; i < values.size(); ++i) {

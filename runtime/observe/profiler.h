@@ -35,6 +35,7 @@ struct TimedIteration {
   tracker::StepIndex start = 0, end = 0;
   std::vector<TimedOp> steps;
   std::vector<std::pair<std::uint64_t, TimedOp>> copies;  // with their numbers
+  std::vector<std::uint64_t> volumes;                     // as KnownPhase::volumes
 
   bool complete() const { return std::all_of(steps.begin(), steps.end(), measured); }
 };
@@ -114,6 +115,8 @@ class Profiler {
   void decide_early();
   std::optional<TimedIteration> timed_part(const tracker::Iteration& iteration);
   void keep(const tracker::Iteration& iteration);
+  void describe(Known& known, const tracker::Iteration& iteration);
+  bool outgrows(const Known& known, const tracker::Iteration& iteration) const;
   static bool places_change(const KnownPhase& phase);
   void find_bases(KnownPhase& phase, tracker::StepIndex start, const std::optional<KnownPhase>& before) const;
   void collect();

@@ -92,7 +92,7 @@ bool Planning::renew(PhasePlan& plan, const std::string& id) {
 // Whether what was planned for is still so.
 void Planning::reconsider(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known) {
   const Basis* const basis = plan.basis();
-  if (basis == nullptr || basis->revision == known.revision) return;
+  if (basis == nullptr || basis->revision == known.revision || is<stage::Overtaken>(plan)) return;
   if (!differs(*basis, known)) {
     (void)tell(plan, seen::StillHolds{known.revision});
     executor_.refresh(phase, known);

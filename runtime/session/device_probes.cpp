@@ -28,7 +28,7 @@ void DeviceProbes::run(Held& held) {
   for (Chunk& chunk : range.chunks)
     if (idle && done && chunk.state != ChunkState::unbacked) done = residency.finish_eviction(chunk);
   if (idle && !done) log::info("the link probe keeps its memory: {}", done.error().message);
-  memory_.temporaries.free(*address, bytes);
+  memory_.temporaries.free(*address);
   probe_mapping();
 }
 

@@ -161,7 +161,8 @@ void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
 // The call was launched, and its operands are still mapped.
 void Session::Impl::try_substitute(const Call& call, tracker::Op& op) {
   const bool planned = planning && (setting.config.policy_chosen || near_short(occupied()));
-  const bool wanted = planned || !setting.config.report_folder.empty();
+  const bool sizes_recur = tracker.iterations().likeness() == tracker::Likeness::exact;
+  const bool wanted = sizes_recur && (planned || !setting.config.report_folder.empty());
   const auto how =
       wanted && op.step && observers.profiler.trials().working() ? (*call.substitute)() : std::nullopt;
   if (!how) return;

@@ -47,8 +47,10 @@ void Session::Impl::report_too_large(std::uint64_t bytes) {
 std::optional<Address> Session::Impl::address_for(std::uint64_t bytes, StreamHandle stream) {
   const auto where = tracker.iterations().where();
   if (!where) return memory.space.allocate(bytes, stream);
-  const auto phase = static_cast<std::uint32_t>(where->phase);
-  return memory.space.allocate(bytes, stream, {phase, where->start, tracker.steps() - where->start});
+  AddressHabits::When when{static_cast<std::uint32_t>(where->phase), where->start,
+                           tracker.steps() - where->start};
+  if (tracker.iterations().likeness() == tracker::Likeness::form) when.number = tracker.allocated_since();
+  return memory.space.allocate(bytes, stream, when);
 }
 
 Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
@@ -86,7 +88,7 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   if (!found) return found.error();
   const tracker::Allocation made =
       s.add_allocation(*address, bytes, /*managed=*/true, /*by_program=*/true, origin);
-  Range& range = s.memory.residency->open(*address, rounded, made.id, bytes);
+  Range& range = s.memory.residency->open(*address, s.memory.space.bytes(*address), made.id, bytes);
   s.tracker.set_backing(*address, &range);
   s.usage.managed += rounded;
   s.publish_occupied();
@@ -121,7 +123,7 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
   if (const auto taken = s.executor->freed(range); !taken) return taken.error();
   s.memory.foresight.freed(gone->id);
   s.remove_allocation(address);
-  s.memory.space.free(address, rounded, stream.value_or(StreamHandle{}));
+  s.memory.space.free(address, stream.value_or(StreamHandle{}));
   s.usage.managed -= rounded;
   s.publish_occupied();
   return freed;

@@ -97,6 +97,7 @@ Summary Session::summary() const {
   summary.replays = s.executor->counts().replays;
   summary.substitutes = s.executor->counts().substitutes;
   summary.aliased_iterations = s.executor->counts().aliased_iterations;
+  summary.any_size_iterations = s.executor->counts().any_size_iterations;
   summary.moved_frames = s.executor->counts().moves;
   if (s.planning) summary.replans = s.planning->replans();
   summary.verified = s.verification->counts().verified;

@@ -84,6 +84,24 @@ class Planned(unittest.TestCase):
         self.assertGreaterEqual(done.summary["planned_iterations"], 9)
         self.assertGreater(done.summary["replays"], 0)
 
+    def test_sizes_that_never_recur_have_one_plan(self):
+        """From the 17th iteration on. The 22nd is larger than what the plan leaves room for, and goes without."""
+        sizes = [32 + 11 * i % 29 for i in range(26)]
+        self.assertEqual(len(set(sizes)), 26)
+        sizes[21] = 80
+        command = train("googlenet", 26, "--batch", "32", "--input-sizes", ",".join(map(str, sizes)), "--lr", "0.001")
+        in_core = run(COMPUTE, command, "--no-pooch")
+        self.assertNotIn("nan", "".join(in_core.losses))
+        done = self.planned(COMPUTE, command, "hybrid", 130)
+        self.check(done, 130)
+        self.assertEqual(done.losses, in_core.losses)
+        self.assertEqual(done.weights, in_core.weights)
+        self.assertIn(done.summary["planned_iterations"], range(7, 10), done.err)
+        self.assertEqual(done.summary["any_size_iterations"], done.summary["planned_iterations"])
+        self.assertIn("; sizes differ, the plan is for the largest", done.err)
+        self.assertGreater(done.summary["replays"], 0)
+        self.assertEqual(done.summary["mismatches"], 0)
+
     def test_from_its_second_time_on_every_phase_is_planned(self):
         loops = {"plain": [], "validation": ["--validate-every", "5"], "accumulation": ["--accumulate", "4"],
                  "smaller last batch": ["--epoch-length", "4", "--last-batch", "20"],

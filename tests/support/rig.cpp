@@ -59,7 +59,7 @@ Status Rig::free(Address base, StreamHandle stream) {
   memory.residency->close(range, after);
   if (const auto taken = executor->freed(range); !taken) return taken;
   tracker.freed(base);
-  memory.space.free(base, round_up(gone.bytes, page), stream);
+  memory.space.free(base, stream);
   return Done{};
 }
 

@@ -22,12 +22,12 @@ class Habits : public testing::Test {
   }
   void iterate() {
     const Address made = allocate(1);
-    if (iteration > 0) space.free(result.back(), bytes);
+    if (iteration > 0) space.free(result.back());
     result.push_back(made);
     first.push_back(allocate(2));
     second.push_back(allocate(2));
-    space.free(first.back(), bytes);
-    space.free(second.back(), bytes);
+    space.free(first.back());
+    space.free(second.back());
     ++iteration;
   }
 
@@ -55,11 +55,11 @@ TEST_F(Habits, OneThatNeverFindsItsPlaceTakesFewNewOnes) {
 // A loader fills one while the other is read: nobody else had either.
 TEST_F(Habits, OneThatHasTwoPlacesInTurnKeepsThem) {
   const Address other = *space.allocate(bytes);
-  space.free(other, bytes);
+  space.free(other);
   std::vector<Address> all;
   for (; iteration < 8; ++iteration) {
     all.push_back(allocate(0));
-    if (iteration > 0) space.free(all[iteration - 1], bytes);
+    if (iteration > 0) space.free(all[iteration - 1]);
   }
   for (std::size_t i = 2; i < all.size(); ++i) EXPECT_EQ(all[i], all[i - 2]);
 }

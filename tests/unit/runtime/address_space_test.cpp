@@ -8,8 +8,8 @@ namespace {
 TEST(AddressSpace, HandsOutTheLowestFreeRangeOfExactlyThatSize) {
   AddressSpace space(Address{0}, 100 * MiB);
   const Address a = *space.allocate(4 * MiB), b = *space.allocate(4 * MiB), c = *space.allocate(6 * MiB);
-  space.free(b, 4 * MiB);
-  space.free(a, 4 * MiB);
+  space.free(b);
+  space.free(a);
   EXPECT_NE(*space.allocate(2 * MiB), a) << "a range is never split";
   EXPECT_EQ(*space.allocate(4 * MiB), a);
   EXPECT_EQ(*space.allocate(4 * MiB), b);
@@ -21,8 +21,8 @@ TEST(AddressSpace, CoalescedRangesServeOtherSizes) {
   AddressSpace space(Address{0}, 12 * MiB);
   const Address a = *space.allocate(4 * MiB), b = *space.allocate(4 * MiB), c = *space.allocate(4 * MiB);
   EXPECT_FALSE(space.allocate(2 * MiB));
-  space.free(a, 4 * MiB);
-  space.free(b, 4 * MiB);
+  space.free(a);
+  space.free(b);
   EXPECT_FALSE(space.allocate(8 * MiB));
   space.coalesce({{a, 4 * MiB}, {b, 4 * MiB}});
   EXPECT_EQ(*space.allocate(6 * MiB), a);
@@ -36,7 +36,7 @@ TEST(AddressSpace, NothingLiesInTheGapBehindARange) {
   EXPECT_EQ(space.allocate(4 * MiB), Address{0});
   EXPECT_EQ(space.allocate(4 * MiB), Address{6 * MiB});
   EXPECT_EQ(space.allocate(4 * MiB), std::nullopt);  // 4 MiB are left, and no gap
-  for (const std::uint64_t base : {0, 6}) space.free(Address{base * MiB}, 4 * MiB);
+  for (const std::uint64_t base : {0, 6}) space.free(Address{base * MiB});
   space.coalesce({{Address{0}, 4 * MiB}, {Address{6 * MiB}, 4 * MiB}});
   EXPECT_EQ(space.allocate(10 * MiB), Address{0});
 }
@@ -53,14 +53,14 @@ TEST(AddressSpace, AStreamGetsItsOwnRangesBack) {
   AddressSpace space(Address{0}, 100 * MiB);
   const StreamHandle loader{7}, compute{8};
   const Address a = *space.allocate(4 * MiB, compute), b = *space.allocate(4 * MiB, loader);
-  space.free(a, 4 * MiB);
-  space.free(b, 4 * MiB);
+  space.free(a);
+  space.free(b);
   EXPECT_EQ(*space.allocate(4 * MiB, loader), b);
   EXPECT_NE(*space.allocate(4 * MiB, loader), a) << "compute may still be at work on it";
   space.disown(compute);
   EXPECT_EQ(*space.allocate(4 * MiB), a) << "a stream that is gone leaves its ranges to all";
-  space.free(a, 4 * MiB);
-  space.free(b, 4 * MiB);
+  space.free(a);
+  space.free(b);
   space.disown(loader);
   EXPECT_EQ(*space.allocate(4 * MiB), a);
   EXPECT_EQ(*space.allocate(4 * MiB), b);
@@ -70,16 +70,16 @@ TEST(AddressSpace, WhatAnotherStreamFreedLastIsKeptBack) {
   AddressSpace space(Address{0}, 12 * MiB);
   const StreamHandle loader{7}, compute{8};
   const Address a = *space.allocate(4 * MiB, loader);
-  space.free(a, 4 * MiB, compute);
+  space.free(a, compute);
   const Address b = *space.allocate(4 * MiB, loader);
   EXPECT_NE(b, a);
   for (int i = 0; i < 3; ++i) {
-    space.free(i % 2 ? a : b, 4 * MiB, compute);
+    space.free(i % 2 ? a : b, compute);
     EXPECT_EQ(*space.allocate(4 * MiB, loader), i % 2 ? b : a) << "two in turn";
   }
   (void)*space.allocate(4 * MiB, loader);
   EXPECT_EQ(*space.allocate(4 * MiB, loader), b) << "the arena has no other";
-  space.free(b, 4 * MiB, compute);
+  space.free(b, compute);
   space.coalesce({{b, 4 * MiB}});
   EXPECT_EQ(*space.allocate(2 * MiB, compute), b);
 }

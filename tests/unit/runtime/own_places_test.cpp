@@ -33,9 +33,9 @@ class Own : public testing::Test {
   std::pair<Address, Address> iterate() {
     start += ops;
     const auto first = space.allocate(bytes, {}, When{3, start, 1});
-    space.free(*first, bytes);
+    space.free(*first);
     const auto second = space.allocate(bytes, {}, When{3, start, 2});
-    space.free(*second, bytes);
+    space.free(*second);
     return {*first, *second};
   }
 
@@ -108,6 +108,44 @@ TEST_F(Own, AfterTheyAreForgottenThereAreOthers) {
   EXPECT_FALSE(own.contains(*ranges[0]));
   EXPECT_EQ(iterate().first, phase.bases[0]);
   EXPECT_NE(own.of(phase)[0], ranges[0]);
+}
+
+// A buffer that is allocated before op 1, of another size in each iteration.
+class OwnOfAnySize : public Own {
+ protected:
+  void SetUp() override {
+    phase.index = tracker::PhaseIndex{3};
+    phase.any_size = true;
+    add(1, 2, allocate(bytes));
+    phase.profile.memory = {{1, 0, true}, {2, 0, false}};
+  }
+  Address allocate(std::uint64_t size) {
+    start += ops;
+    const auto address = space.allocate(size, {}, When{3, start, 1, 0});
+    space.free(*address);
+    return *address;
+  }
+};
+
+TEST_F(OwnOfAnySize, ASmallerOneHasTheRangeOfTheLargest) {
+  const Range* const range = own.of(phase)[0];
+  ASSERT_NE(range, nullptr);
+  own.offer({&phase});
+  EXPECT_EQ(allocate(bytes), range->base);
+  EXPECT_EQ(allocate(bytes / 2), range->base);
+  EXPECT_EQ(allocate(bytes), range->base) << "it has not shrunk";
+  EXPECT_NE(allocate(2 * bytes), range->base);
+}
+
+TEST_F(OwnOfAnySize, OneThatHasGrownGetsAnotherRange) {
+  const Address before = own.of(phase)[0]->base;
+  phase.profile.buffers[0].bytes = 2 * bytes;
+  const Range* const range = own.of(phase)[0];
+  ASSERT_NE(range, nullptr);
+  EXPECT_NE(range->base, before);
+  EXPECT_EQ(range->bytes, 2 * bytes);
+  own.offer({&phase});
+  EXPECT_EQ(allocate(2 * bytes), range->base);
 }
 
 }  // namespace

@@ -186,6 +186,22 @@ TEST(Verification, EqualContentProvesAMapInTwoIterations) {
   }
 }
 
+// Libraries may choose another kernel for another size.
+TEST(Verification, WhereSizesChangeEachReplayIsCompared) {
+  Machine machine(Verify::sample, 1);
+  machine.trust().never_enough = true;
+  constexpr int iterations = 5;
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    machine.begin();
+    for (std::uint32_t map = 0; map < maps; ++map) ASSERT_TRUE(machine.cycle(map));
+  }
+  ASSERT_TRUE(machine.settle(Verification::Late::await));
+  EXPECT_EQ(machine.verification().counts().verified, iterations * maps);
+  machine.begin();
+  ASSERT_TRUE(machine.cycle(0, /*flipped=*/true));
+  EXPECT_FALSE(machine.settle(Verification::Late::await));
+}
+
 TEST(Verification, AMapThatIsNotProvenGetsItsCopyBack) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     Machine machine(Verify::sample, seed);

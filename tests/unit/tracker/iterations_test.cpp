@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <vector>
 
@@ -29,8 +30,11 @@ class Chain {
     for (int i = 0; times > 1 && i < 5; ++i) tables_.push_back({make(), Effect::read});
   }
 
-  void train(bool step = true) {
+  // `bytes`: of what layers make; weights are of one size.
+  void train(bool step = true, std::uint64_t bytes = tensor_bytes) {
+    map_bytes_ = bytes;
     pass(/*learn=*/true);
+    map_bytes_ = tensor_bytes;
     if (!step) return;
     for (std::size_t i = 0; i < weights_.size(); ++i) {
       run(OpKind::blas, {{momenta_[i], Effect::read_write}, {gradients_[i], Effect::read}});
@@ -59,7 +63,8 @@ class Chain {
     Effect effect;
   };
 
-  Address make() {
+  Address make_map() { return make(map_bytes_); }
+  Address make(std::uint64_t bytes = tensor_bytes) {
     Address address{next_};
     if (!free_.empty()) {
       address = free_.back();
@@ -67,7 +72,8 @@ class Chain {
     } else {
       next_ += 2 * tensor_bytes;
     }
-    tracker_.allocated(address, tensor_bytes, true, true);
+    tracker_.allocated(address, bytes, true, true);
+    bytes_[address] = bytes;
     return address;
   }
   void drop(Address address) {
@@ -76,9 +82,9 @@ class Chain {
   }
   void run(OpKind kind, const std::vector<Use>& uses, std::uint64_t traits = 0, bool trial = false) {
     std::vector<Access> accesses;
-    for (const Use& use : uses) accesses.push_back({use.address, tensor_bytes, use.effect});
-    Call call{"op", kind, StreamHandle::legacy, accesses};
-    call.traits = traits + traits_;
+    for (const Use& use : uses) accesses.push_back({use.address, bytes_.at(use.address), use.effect});
+    Call call{traits == 2 ? "infer" : "op", kind, StreamHandle::legacy, accesses};
+    call.traits = traits + traits_ + map_bytes_;
     call.trial = trial;
     Op op;
     tracker_.resolve(call, op);
@@ -86,10 +92,10 @@ class Chain {
   }
 
   void pass(bool learn) {
-    std::vector<Address> maps = {make()};
+    std::vector<Address> maps = {make_map()};
     run(OpKind::copy_in, {{maps[0], Effect::overwrite}});
     for (std::size_t i = 0; i < weights_.size() * times_; ++i) {
-      maps.push_back(make());
+      maps.push_back(make_map());
       run(OpKind::conv_forward,
           {{maps[i], Effect::read}, {weights_[i / times_], Effect::read}, {maps[i + 1], Effect::overwrite}});
       // In validation as in frameworks: the same convolution, another normalisation.
@@ -114,7 +120,7 @@ class Chain {
           {{maps[i], Effect::read},
            {dy, Effect::read},
            {gradients_[i / times_], adds ? Effect::read_write : Effect::overwrite}});
-      const Address dx = make();
+      const Address dx = make_map();
       run(OpKind::conv_backward_data,
           {{weights_[i / times_], Effect::read}, {dy, Effect::read}, {dx, Effect::overwrite}});
       drop(dy);
@@ -128,6 +134,8 @@ class Chain {
   Tracker& tracker_;
   std::uint64_t next_, traits_;
   std::size_t times_;
+  std::uint64_t map_bytes_ = tensor_bytes;
+  std::map<Address, std::uint64_t> bytes_;
   std::vector<Address> weights_, momenta_, gradients_, free_;
   std::vector<Use> tables_;
 };
@@ -328,6 +336,69 @@ TEST(Iterations, RepetitionsAreGivenUpWhereValidationComesBetween) {
         expect_one(tracker, [&] { chain.train(); });
     }
   }
+}
+
+// Batches of one size or another, and whether they are of one phase then.
+class AnySize : public testing::Test {
+ protected:
+  void train(std::uint64_t pages) { chain.train(true, pages * MiB); }
+  bool by_form() const { return tracker.iterations().likeness() == Likeness::form; }
+  std::size_t current_phases() const {
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < tracker.iterations().phases(); ++i)
+      count += !tracker.iterations().phase(PhaseIndex{i}).given_up;
+    return count;
+  }
+  Tracker tracker;
+  Chain chain{tracker, 40, 1 << 30};
+  std::mt19937 random{7};
+  std::uint64_t next_pages() {
+    return 1 + (pages_ = (pages_ + 1 + random() % 3) % 4);
+  }  // never twice in a row
+
+ private:
+  std::uint64_t pages_ = 0;
+};
+
+TEST_F(AnySize, BatchesThatAllDifferAreOfOnePhase) {
+  std::uint64_t bytes = tensor_bytes;
+  for (int i = 0; i < 17; ++i) chain.train(true, bytes -= 4096);
+  ASSERT_TRUE(by_form());
+  EXPECT_EQ(current_phases(), 1u);
+  for (int i = 0; i < 8; ++i) expect_one(tracker, [&] { chain.train(true, bytes -= 4096); });
+  EXPECT_EQ(current_phases(), 1u);
+}
+
+TEST_F(AnySize, SizesThatRecurInTurnAreAPhaseEach) {
+  for (int i = 0; i < 40; ++i) train(1 + static_cast<std::uint64_t>(i) % 4);
+  EXPECT_FALSE(by_form());
+  EXPECT_EQ(current_phases(), 4u);
+}
+
+TEST_F(AnySize, ItIsEnoughThatMostSizesAreNew) {
+  for (int i = 0; i < 4; ++i) chain.train();
+  EXPECT_FALSE(by_form());
+  std::uint64_t bytes = tensor_bytes;
+  for (int i = 0; i < 40; ++i) chain.train(true, i % 3 == 0 ? tensor_bytes : bytes -= 4096);
+  EXPECT_TRUE(by_form());
+  for (int i = 0; i < 4; ++i) expect_one(tracker, [&] { chain.train(true, bytes -= 4096); });
+  EXPECT_LE(current_phases(), 2u)
+      << "the second is of an iteration's end, behind which they are compared by form";
+}
+
+TEST_F(AnySize, AFewSizesInAnyOrderArePhases) {
+  for (int i = 0; i < 60; ++i) train(next_pages());
+  EXPECT_FALSE(by_form());
+  EXPECT_EQ(current_phases(), 4u);
+}
+
+TEST_F(AnySize, AnotherStructureIsAnotherPhase) {
+  std::uint64_t bytes = tensor_bytes;
+  for (int i = 0; i < 17; ++i) chain.train(true, bytes -= 4096);
+  chain.validate();
+  chain.train(true, bytes -= 4096);
+  for (int i = 0; i < 2; ++i) expect_one(tracker, [&] { chain.train(true, bytes -= 4096); });
+  EXPECT_EQ(current_phases(), 2u);
 }
 
 // Ops on random tensors that are never the same for long.

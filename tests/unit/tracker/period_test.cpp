@@ -32,7 +32,7 @@ class Periods : public testing::Test {
   }
 
   Steps steps;
-  PeriodFinder finder{steps.tracker.log()};
+  PeriodFinder finder{steps.tracker.log(), Likeness::exact};
 };
 
 TEST_F(Periods, AreFoundAtTheEndOfTheSecondRepetition) {

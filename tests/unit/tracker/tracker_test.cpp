@@ -136,5 +136,33 @@ TEST(Tracker, WhatWasWrittenToMemoryThatHasEndedIsNobodys) {
   EXPECT_FALSE(Tracker::live(late.operands[0], 0, 100));
 }
 
+// What an op finds where it reads and writes is a part of its form: how much there is of it is none.
+TEST(Forms, SayWhichVersionsAreTouchedAsAWhole) {
+  const auto form = [](std::uint64_t first, std::uint64_t second, std::uint64_t bytes,
+                       OpKind kind = OpKind::blas) {
+    Tracker tracker;
+    tracker.allocated(Address{100}, 1000, true, true);
+    tracker.allocated(Address{5000}, 1000, true, true);
+    const auto run = [&](OpKind of, const std::vector<Access>& accesses) {
+      Call call{"op", of, StreamHandle::legacy, accesses};
+      call.traits = bytes;
+      Op op;
+      tracker.resolve(call, op);
+      tracker.launched(op);
+      return op;
+    };
+    run(OpKind::set, {{Address{100}, first, Effect::overwrite}});
+    run(OpKind::set, {{Address{100} + first, second, Effect::overwrite}});
+    return run(kind, {{Address{100}, bytes, Effect::overwrite}, {Address{5000}, bytes, Effect::read}})
+        .form_key;
+  };
+  EXPECT_EQ(form(40, 60, 100), form(80, 120, 200)) << "all of two versions";
+  EXPECT_EQ(form(40, 60, 70), form(80, 120, 140)) << "a part of the second";
+  EXPECT_NE(form(40, 60, 100), form(40, 60, 70));
+  EXPECT_NE(form(40, 60, 40), form(40, 60, 70)) << "one version or two";
+  EXPECT_NE(form(40, 60, 40), form(40, 60, 30));
+  EXPECT_NE(form(40, 60, 100), form(40, 60, 100, OpKind::elementwise));
+}
+
 }  // namespace
 }  // namespace pooch::tracker
