@@ -18,8 +18,8 @@ namespace train {
 struct Parameter {
   std::string name;
   Tensor value;
-  Tensor gradient;  // lives from the first backward pass to the optimiser's step
-  Tensor momentum;
+  Tensor gradient;                 // lives from the first backward pass to the optimiser's step
+  Tensor momentum, second_moment;  // the latter: AdamW
 };
 
 // The gradient of one layer input: nullptr where nobody wants it. A gradient that is there already came from

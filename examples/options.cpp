@@ -41,7 +41,8 @@ void fill_defaults(NetworkOptions& network) {
   if (network.form.height == 0) network.form.height = choice.form.height;
   if (network.form.width == 0) network.form.width = choice.form.width;
   if (network.form.frames == 0) network.form.frames = choice.form.frames;
-  if (network.sgd.learning_rate == 0) network.sgd.learning_rate = network.name == "digits" ? 0.2F : 0.01F;
+  float& rate = network.optimizer.learning_rate;
+  if (rate == 0) rate = network.optimizer.adamw ? 0.001F : network.name == "digits" ? 0.2F : 0.01F;
 }
 
 void fill_defaults(Options& options, const std::string& alternate) {
@@ -89,7 +90,8 @@ void add_network_options(CLI::App& app, Options& options) {
       ->check(positive)
       ->excludes(iterations);
   app.add_option("--seed", options.seed, "of weights and data")->capture_default_str();
-  app.add_option("--lr", network.sgd.learning_rate, "learning rate (0.01, digits: 0.2)")
+  app.add_flag("--adamw", network.optimizer.adamw, "AdamW in place of SGD with momentum");
+  app.add_option("--lr", network.optimizer.learning_rate, "learning rate (0.01, digits: 0.2; AdamW: 0.001)")
       ->check(CLI::Range(1e-9, 1000.0));
 }
 

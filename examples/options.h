@@ -15,10 +15,10 @@ namespace train {
 // A network, and how it is trained.
 struct NetworkOptions {
   std::string name = "digits";
-  std::string label;  // in logs: the name, or another one where two networks have the same
-  int batch = 0;      // 0: the network's default
-  Form form;          // sizes of 0: the network's default
-  SgdOptions sgd;     // learning rate 0: the network's default
+  std::string label;           // in logs: the name, or another one where two networks have the same
+  int batch = 0;               // 0: the network's default
+  Form form;                   // sizes of 0: the network's default
+  OptimizerOptions optimizer;  // learning rate 0: the network's default
 };
 
 // What is done beyond one pass and one step in every iteration.

@@ -84,7 +84,7 @@ Trainer::Trainer(const Run& run, const NetworkOptions& choice, Network network)
       image_(network_.image()),
       source_(make_source(run, choice, network_)),
       validation_source_(make_validation_source(run, choice, network_)),
-      sgd_(run.context, network_.parameters(), choice.sgd),
+      optimizer_(make_optimizer(run.context, network_.parameters(), choice.optimizer)),
       loader_(run.context, *source_, choice.batch, run.options.loop.static_input),
       loss_(run.context, network_.classes(), std::max(choice.batch, validation_batch(run.options, choice))) {
   if (validation_source_ == nullptr) return;
@@ -193,7 +193,7 @@ double Trainer::train_pass(bool step) {
   else
     network_.backward(std::move(gradient));
   if (step) {
-    sgd_.step();
+    optimizer_->step();
     stopwatch_.lap();
   }
   // The next batch travels while this one computes.

@@ -75,7 +75,7 @@ class Trainer {
   Network network_;
   const Shape image_;  // of the first iteration
   std::unique_ptr<Source> source_, validation_source_;
-  Sgd sgd_;
+  std::unique_ptr<Optimizer> optimizer_;
   Loader loader_;
   std::optional<Loader> validation_loader_;
   Loss loss_;

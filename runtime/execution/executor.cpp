@@ -74,6 +74,7 @@ Status Executor::leave(Held& held) {
   if (trace_ != nullptr) trace_->instant("plan left");
   nvtx::mark("plan left");
   ++tally_.counts.left;
+  tally_.counts.left_at = parts_.tracker.steps() - iteration_->start;
   const std::shared_ptr<Iteration> left = iteration_;
   log::info("the plan of phase {} is left at op {}", left->script.plan().phase,
             parts_.tracker.steps() - left->start);

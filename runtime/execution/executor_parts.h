@@ -33,8 +33,9 @@ struct ExecutorCounts {
   std::uint64_t planned_iterations = 0;   // followed from their first op to their last
   std::uint64_t aliased_iterations = 0;   // of those, in alias mode
   std::uint64_t any_size_iterations = 0;  // of those, by plans for the largest of their form
-  std::uint64_t moves = 0;  // frames that were mapped for chunks which have others at other times
-  std::uint64_t left = 0;   // plans left at an op that they did not expect
+  std::uint64_t moves = 0;    // frames that were mapped for chunks which have others at other times
+  std::uint64_t left = 0;     // plans left at an op that they did not expect
+  std::uint64_t left_at = 0;  // that op's position, of the latest
   std::uint64_t replays = 0;
   std::uint64_t substitutes = 0;  // of those, by substitutes
   std::uint64_t aliased = 0;      // times that alias mode was begun

@@ -47,12 +47,23 @@ void Planning::act(const std::function<Profile()>& profile, double out_us_per_by
   const auto now = std::chrono::steady_clock::now();
   if (acted_at_) iteration_took_ = now - *acted_at_;
   acted_at_ = now;
+  note_standstill();
   for (std::uint32_t i = 0; i < tracker_.iterations().phases(); ++i) {
     const tracker::PhaseIndex phase{i};
     const KnownPhase* known = profiler_.plannable(phase);
     while (known != nullptr && act(phase, *known, profile, out_us_per_byte, held))
       known = profiler_.plannable(phase);
   }
+}
+
+void Planning::note_standstill() {
+  const auto where = tracker_.iterations().where();
+  if (!where) return;
+  const ExecutorCounts counts = executor_.counts();
+  const std::string line = standstill_.note(
+      {counts.planned_iterations, counts.left, tracker_.iterations().phases(), counts.left_at,
+       source_->pending(phase_id(tracker_.iterations().phase(where->phase)))});
+  if (!line.empty()) log::warn("{}", line);
 }
 
 // True: there is more to do in this iteration.

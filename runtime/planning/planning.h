@@ -23,6 +23,7 @@
 #include "runtime/planning/disorder.h"
 #include "runtime/planning/phase_plan.h"
 #include "runtime/planning/plan_source.h"
+#include "runtime/planning/standstill.h"
 #include "tracker/tracker.h"
 
 namespace pooch::runtime {
@@ -54,6 +55,7 @@ class Planning {
   std::uint64_t replans() const { return replans_; }  // plans made again because times had changed
 
  private:
+  void note_standstill();
   bool act(tracker::PhaseIndex phase, const KnownPhase& known, const std::function<Profile()>& profile,
            double out_us_per_byte, Held& held);
   void reconsider(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known);
@@ -83,6 +85,7 @@ class Planning {
   Profiler& profiler_;
   const tracker::Tracker& tracker_;
   Disorder disorder_;
+  Standstill standstill_;
   std::map<tracker::PhaseIndex, PhasePlan> plans_;
   std::optional<tracker::StepIndex> acted_in_;  // the iteration that began there
   std::optional<std::chrono::steady_clock::time_point> acted_at_;

@@ -15,6 +15,7 @@ KernelLibrary& kernels() {
       kernel_entry<Ger<float>>(),          kernel_entry<Ger<double>>(),
       kernel_entry<Geam<float>>(),         kernel_entry<Geam<double>>(),
       kernel_entry<Dgmm<float>>(),         kernel_entry<Dgmm<double>>(),
+      kernel_entry<Tbsv<float>>(),         kernel_entry<Tbsv<double>>(),
       kernel_entry<Axpy<float>>(),         kernel_entry<Axpy<double>>(),
       kernel_entry<Scal<float>>(),         kernel_entry<Scal<double>>(),
       kernel_entry<Copy<float>>(),         kernel_entry<Copy<double>>(),

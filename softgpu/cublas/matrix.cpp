@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace softgpu::cublas {
@@ -243,6 +244,35 @@ void Dgmm<T>::run(const Pointers<3>& p, const Args& a) {
 }
 
 template <class T>
+void Tbsv<T>::footprint(const Pointers<2>& p, const Args& a, Footprint& out) {
+  touch_matrix<T>(out, p[0], a.k + 1, a.n, a.lda, TouchKind::read);
+  touch_vector<T>(out, p[1], a.n, a.incx, TouchKind::read_write);
+  out.kind = "blas1";
+  out.flops = 2 * static_cast<double>(a.n * (a.k + 1));
+  out.bytes = sizeof(T) * static_cast<double>(a.n * (a.k + 3));
+}
+
+template <class T>
+void Tbsv<T>::run(const Pointers<2>& p, const Args& a) {
+  const T* band = device_memory<const T>(p[0]);
+  T* x = start<T>(p[1], a.n, a.incx);
+  // Element (row, column) of A, within the band.
+  const auto at = [&](std::int64_t row, std::int64_t column) {
+    return band[(a.upper ? a.k + row - column : row - column) + column * a.lda];
+  };
+  const bool forward = (a.upper != 0) == (a.transpose != 0);
+  for (std::int64_t step = 0; step < a.n; ++step) {
+    const std::int64_t row = forward ? step : a.n - 1 - step;
+    T value = x[row * a.incx];
+    for (std::int64_t beside = std::min(a.k, step); beside > 0; --beside) {
+      const std::int64_t known = forward ? row - beside : row + beside;
+      value -= (a.transpose ? at(known, row) : at(row, known)) * x[known * a.incx];
+    }
+    x[row * a.incx] = a.unit_diagonal ? value : value / at(row, row);
+  }
+}
+
+template <class T>
 void Ger<T>::footprint(const Pointers<4>& p, const Args& a, Footprint& out) {
   touch_vector<T>(out, p[0], a.m, a.incx, TouchKind::read);
   touch_vector<T>(out, p[1], a.n, a.incy, TouchKind::read);
@@ -277,5 +307,7 @@ template struct Geam<float>;
 template struct Geam<double>;
 template struct Dgmm<float>;
 template struct Dgmm<double>;
+template struct Tbsv<float>;
+template struct Tbsv<double>;
 
 }  // namespace softgpu::cublas

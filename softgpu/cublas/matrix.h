@@ -68,6 +68,19 @@ struct Dgmm {
   static void run(const Pointers<3>& p, const Args& a);
 };
 
+// Solves op(A) * y = x for a triangular band matrix, with y in the place of x. Pointers: A, x.
+template <class T>
+struct Tbsv {
+  static constexpr const char* name = by_precision<T>("stbsv", "dtbsv");
+  static constexpr std::size_t pointers = 2;
+  struct Args {
+    std::int32_t upper, transpose, unit_diagonal;
+    std::int64_t n, k, lda, incx;  // k: diagonals beside the main one
+  };
+  static void footprint(const Pointers<2>& p, const Args& a, Footprint& out);
+  static void run(const Pointers<2>& p, const Args& a);
+};
+
 // A = alpha * x * y^T + A. Pointers: x, y, A, alpha.
 template <class T>
 struct Ger {

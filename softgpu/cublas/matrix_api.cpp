@@ -1,4 +1,4 @@
-// cublas[SD]gemv, ger, geam, dgmm.
+// cublas[SD]gemv, ger, geam, dgmm, tbsv.
 #include <algorithm>
 
 #include "softgpu/cublas/matrix.h"
@@ -77,6 +77,21 @@ cublasStatus_t dgmm(cublasHandle_t handle, cublasSideMode_t side, std::int64_t m
                          {side == CUBLAS_SIDE_LEFT ? 1 : 0, m, n, lda, incx, ldc});
 }
 
+template <class T>
+cublasStatus_t tbsv(cublasHandle_t handle, cublasFillMode_t uplo, cublasOperation_t op, cublasDiagType_t diag,
+                    std::int64_t n, std::int64_t k, const T* a, std::int64_t lda, T* x, std::int64_t incx) {
+  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+  const bool upper = uplo == CUBLAS_FILL_MODE_UPPER, unit = diag == CUBLAS_DIAG_UNIT;
+  if ((!upper && uplo != CUBLAS_FILL_MODE_LOWER) || !known(op) || (!unit && diag != CUBLAS_DIAG_NON_UNIT) ||
+      n < 0 || k < 0 || lda < k + 1 || incx == 0) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (n == 0) return CUBLAS_STATUS_SUCCESS;
+  if (!a || !x) return CUBLAS_STATUS_INVALID_VALUE;
+  return launch<Tbsv<T>>(handle, n, {address(a), address(x)},
+                         {upper ? 1 : 0, transposes(op), unit ? 1 : 0, n, k, lda, incx});
+}
+
 }  // namespace
 }  // namespace softgpu::cublas
 
@@ -102,5 +117,10 @@ using namespace softgpu::cublas;
                                                              integer m, integer n, const T* a, integer lda, \
                                                              const T* x, integer incx, T* c, integer ldc) { \
     return dgmm(handle, side, m, n, a, lda, x, incx, c, ldc);                                               \
+  }                                                                                                         \
+  SOFTGPU_CUBLAS cublasStatus_t cublas##letter##tbsv_v2##suffix(                                            \
+      cublasHandle_t handle, cublasFillMode_t uplo, cublasOperation_t op, cublasDiagType_t diag, integer n, \
+      integer k, const T* a, integer lda, T* x, integer incx) {                                             \
+    return tbsv(handle, uplo, op, diag, n, k, a, lda, x, incx);                                             \
   }
 SOFTGPU_EACH_FORM(SOFTGPU_MATRIX_CALLS)

@@ -49,6 +49,7 @@ struct Calls<float> {
   static constexpr auto ger = &cublasSger;
   static constexpr auto geam = &cublasSgeam;
   static constexpr auto dgmm = &cublasSdgmm;
+  static constexpr auto tbsv = &cublasStbsv;
   static constexpr auto axpy = &cublasSaxpy;
   static constexpr auto scal = &cublasSscal;
   static constexpr auto copy = &cublasScopy;
@@ -73,6 +74,7 @@ struct Calls<double> {
   static constexpr auto ger = &cublasDger_64;
   static constexpr auto geam = &cublasDgeam_64;
   static constexpr auto dgmm = &cublasDdgmm_64;
+  static constexpr auto tbsv = &cublasDtbsv_64;
   static constexpr auto axpy = &cublasDaxpy_64;
   static constexpr auto scal = &cublasDscal_64;
   static constexpr auto copy = &cublasDcopy_64;
@@ -190,6 +192,42 @@ TYPED_TEST(BlasOf, MatrixAndVector) {
   CUBLAS_OK(
       Calls<T>::ger(this->blas, m, n, &alpha, x_device.data(), 1, y_device.data(), 1, a_device.data(), m));
   this->expect_near(a_device.get(), outer);
+}
+
+// By multiplication: each of the eight kinds of triangle gives back what its product was made of.
+TYPED_TEST(BlasOf, TriangularBands) {
+  using T = TypeParam;
+  constexpr int count = 9, beside = 2, lda = beside + 2;
+  auto band = numbers<T>(lda * count, 1);
+  for (T& v : band) v = 2 + v / 4;  // no pivot is near 0
+  const auto x = numbers<T>(count, 2);
+  for (int kind = 0; kind < 8; ++kind) {
+    const bool upper = (kind & 1) != 0, transposed = (kind & 2) != 0, unit = (kind & 4) != 0;
+    std::vector<T> product(count);
+    for (int row = 0; row < count; ++row) {
+      for (int column = 0; column < count; ++column) {
+        const int r = transposed ? column : row, c = transposed ? row : column;
+        const int below = upper ? c - r : r - c;
+        if (below < 0 || below > beside) continue;
+        const auto at = static_cast<std::size_t>(c * lda + (upper ? beside - below : below));
+        product[static_cast<std::size_t>(row)] +=
+            (unit && below == 0 ? T{1} : band[at]) * x[static_cast<std::size_t>(column)];
+      }
+    }
+    Array<T> a_device(band), x_device(product);
+    CUBLAS_OK(Calls<T>::tbsv(this->blas, upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER,
+                             transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                             unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT, count, beside, a_device.data(),
+                             lda, x_device.data(), 1));
+    const std::vector<T> solved = x_device.get();
+    for (std::size_t i = 0; i < solved.size(); ++i)
+      EXPECT_NEAR(solved[i], x[i], 1e-2 * (1 + std::abs(x[i]))) << "kind " << kind << ", " << i;
+  }
+  // A matrix of a diagonal alone divides.
+  Array<T> divisor(std::vector<T>{2, 4, 8}), result(std::vector<T>{1, 1, 1});
+  CUBLAS_OK(Calls<T>::tbsv(this->blas, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_NON_UNIT, 3, 0,
+                           divisor.data(), 1, result.data(), 1));
+  EXPECT_EQ(result.get(), (std::vector<T>{0.5, 0.25, 0.125}));
 }
 
 TYPED_TEST(BlasOf, VectorsAndReductions) {
