@@ -98,6 +98,32 @@ class Steps(unittest.TestCase):
         if "--compile" in ROWS[row]:
             self.keeps(row + ", over in-core", over, COMPILED_LIMIT)
 
+    def test_generate(self):
+        """Token by token, over keys and values that grow with each: no step is of the size of another."""
+        command = [PYTHON, SOURCE / "tests/bench/torch_decoder.py", "--generate", "--layers", 12, "--batch", 32, "--iterations", 100]
+        in_core = run(DEVICE, command, "--no-pooch", timeout=600)
+        done = run(DEVICE, command, "--memory", "2400MiB", timeout=600, env={"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1"})
+        self.assertEqual(done.status, 0, done.err)
+        self.assertEqual(re.findall("(?m)^token.*", done.out), re.findall("(?m)^token.*", in_core.out))
+        self.assertGreaterEqual(done.summary["any_size_iterations"], 50, done.err)
+        if done.device is not None:
+            self.assertEqual(done.device["violations"], [])
+
+    def test_adamw_at_a_third(self):
+        """Sixty iterations, whose losses say where they come from where nothing is computed."""
+        name, *options = ROWS["plain"]
+        command = [PYTHON, SOURCE / "examples/pytorch" / name, *options, "--iterations", 60]
+        in_core = run(DEVICE, command, "--no-pooch", timeout=600)
+        need = run(DEVICE, [*command[:-1], 2], "--policy", "keep", timeout=600).summary["need_bytes"]
+        done = run(DEVICE, command, "--memory", f"{need // 3 // MIB}MiB", timeout=600,
+                   env={"POOCH_POLICY": "hybrid", "POOCH_WAIT_FOR_PLANS": "1"})
+        self.assertEqual(done.status, 0, done.err)
+        losses = re.findall("(?m)^iteration.*", in_core.out)
+        self.assertEqual(len(losses), 60)
+        self.assertEqual(re.findall("(?m)^iteration.*", done.out), losses)
+        self.assertGreaterEqual(done.summary["planned_iterations"], 50, done.err)
+        self.assertEqual(done.summary["mismatches"], 0)
+
     def keeps(self, what, figure, limit):
         if round(figure, 3) > limit:
             self.assertLessEqual(round(figure, 3), missed.figure("torch_steps: " + what, limit))
@@ -107,8 +133,12 @@ def named(row):
     return lambda self: self.row(row)
 
 
-for name in NAMED or ROWS:
+OTHERS = ("generate", "adamw-at-a-third")
+for name in ROWS:
     setattr(Steps, "test_" + name.replace("-", "_"), named(name))
+for name in (*ROWS, *OTHERS):
+    if NAMED and name not in NAMED:
+        delattr(Steps, "test_" + name.replace("-", "_"))
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
