@@ -9,7 +9,8 @@
 namespace pooch::runtime {
 
 void Disorder::note() {
-  constexpr std::uint64_t long_enough = 1U << 15;  // several iterations of what is trained today
+  // Two iterations of a network of a thousand layers; of what else is trained today many.
+  constexpr std::uint64_t long_enough = 1U << 17;
   if (explained_) return;
   if (iterations_.where()) {
     latest_ = 0;
