@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "core/hash.h"
 
@@ -16,6 +17,21 @@ Shape result_shape(const Call& call) {
     if (largest == nullptr || access.bytes > largest->bytes) largest = &access;
   }
   return largest == nullptr ? Shape{} : largest->shape;
+}
+
+// By operand: the first one of the same allocation. A launch may have hundreds.
+std::vector<std::uint32_t> first_of_same(const std::vector<Operand>& operands) {
+  std::vector<std::uint32_t> order(operands.size()), first(operands.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return operands[a].allocation != operands[b].allocation ? operands[a].allocation < operands[b].allocation
+                                                            : a < b;
+  });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const bool same = i > 0 && operands[order[i]].allocation == operands[order[i - 1]].allocation;
+    first[order[i]] = same ? first[order[i - 1]] : order[i];
+  }
+  return first;
 }
 
 // Of the operand's allocation; nullptr where that has ended, as it may while the host waits inside of a call.
@@ -107,11 +123,10 @@ void Tracker::find_sources(Op& op) {
 std::uint64_t Tracker::form_of(const Op& op) {
   std::uint64_t key =
       mix(mix(hash(op.description.function), static_cast<std::uint64_t>(op.description.kind)), op.stream);
-  for (const Operand& o : op.operands) {
-    const auto first = std::find_if(op.operands.begin(), op.operands.end(),
-                                    [&](const Operand& other) { return other.allocation == o.allocation; });
-    key = mix(mix(key, static_cast<std::uint64_t>(o.effect)),
-              static_cast<std::uint64_t>(first - op.operands.begin()));
+  const std::vector<std::uint32_t> first = first_of_same(op.operands);
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const Operand& o = op.operands[i];
+    key = mix(mix(key, static_cast<std::uint64_t>(o.effect)), first[i]);
     const std::vector<Version>& there = o.owner->content->all();
     const std::uint64_t end = o.offset + o.bytes;
     const auto begin = std::partition_point(there.begin(), there.end(),
