@@ -22,23 +22,16 @@ std::map<Address, int> users_of(const KnownPhase& phase) {
   return users;
 }
 
-}  // namespace
-
-// How it will be asked for.
-std::optional<AddressHabits::Allocation> OwnPlaces::allocation_of(const KnownPhase& phase,
-                                                                  std::uint32_t b) const {
-  const ProfileBuffer& buffer = phase.profile.buffers[b];
-  const auto position = static_cast<std::uint64_t>(buffer.from);
-  const auto index = static_cast<std::uint32_t>(phase.index);
-  if (!phase.any_size) return space_.made_at(phase.bases[b], round_up(buffer.bytes, page), index, position);
-  std::uint32_t number = 0;
-  for (const MemoryEvent& event : phase.profile.memory) {
-    if (event.before != buffer.from || !event.allocated) continue;
-    if (event.buffer == b) break;
-    ++number;
-  }
-  return AddressHabits::Allocation{index, position, 0, number};
+// By buffer: its number among all that are allocated before the same op.
+std::vector<std::uint32_t> numbers_of(const PhaseProfile& phase) {
+  std::vector<std::uint32_t> numbers(phase.buffers.size(), 0);
+  std::map<std::int32_t, std::uint32_t> made;  // by position
+  for (const MemoryEvent& event : phase.memory)
+    if (event.allocated) numbers[event.buffer] = made[event.before]++;
+  return numbers;
 }
+
+}  // namespace
 
 const OwnPlaces::Places& OwnPlaces::places(const KnownPhase& phase) {
   const auto at = places_.try_emplace(phase.index).first;
@@ -48,13 +41,18 @@ const OwnPlaces::Places& OwnPlaces::places(const KnownPhase& phase) {
   at->second.assign(phase.bases.size(), std::nullopt);
   const std::map<Address, int> users = users_of(phase);
   std::set<AddressHabits::Allocation> taken;
+  const auto index = static_cast<std::uint32_t>(phase.index);
+  const std::vector<std::uint32_t> numbers = numbers_of(phase.profile);
   for (std::uint32_t b = 0; b < phase.bases.size(); ++b) {
     const ProfileBuffer& buffer = phase.profile.buffers[b];
     const Address base = phase.bases[b];
     if (!comes_and_goes(buffer) || base == Address{} || !phase.quiet[b]) continue;
     if (phase.fixed[b] && users.at(base) == 1 && !phase.any_size) continue;  // it has already
     const std::uint64_t bytes = round_up(buffer.bytes, page);
-    const auto allocation = allocation_of(phase, b);
+    const auto position = static_cast<std::uint64_t>(buffer.from);
+    const auto allocation = phase.any_size
+                                ? std::optional(AddressHabits::Allocation{index, position, 0, numbers[b]})
+                                : space_.made_at(base, bytes, index, position);
     if (!allocation || !taken.insert(*allocation).second) continue;
     const auto address = space_.set_aside(bytes, base);
     if (!address) break;

@@ -47,7 +47,6 @@ class OwnPlaces {
 
   const Places& places(const KnownPhase& phase);
   bool outgrown(const Places& places, const KnownPhase& phase) const;
-  std::optional<AddressHabits::Allocation> allocation_of(const KnownPhase& phase, std::uint32_t buffer) const;
 
   AddressSpace& space_;
   Residency& residency_;

@@ -12,6 +12,22 @@ std::uint64_t with_room_to_grow(const SeenBytes& seen, bool managed, std::uint64
   return managed ? seen.most + seen.most / std::clamp<std::uint64_t>(iterations / 2, 8, 32) : 2 * seen.most;
 }
 
+// Whether the two have the same buffers, versions, ops and memory events, whatever their sizes.
+bool same_form(const PhaseProfile& a, const PhaseProfile& b) {
+  const auto same_op = [](const ProfileOp& x, const ProfileOp& y) {
+    return x.reads == y.reads && x.writes == y.writes && x.scratch == y.scratch && x.operands == y.operands;
+  };
+  const auto same_buffer = [](const ProfileBuffer& x, const ProfileBuffer& y) {
+    return x.from == y.from && x.until == y.until;
+  };
+  const auto same_event = [](const MemoryEvent& x, const MemoryEvent& y) {
+    return x.before == y.before && x.buffer == y.buffer && x.allocated == y.allocated;
+  };
+  return a.versions.size() == b.versions.size() && std::ranges::equal(a.ops, b.ops, same_op) &&
+         std::ranges::equal(a.buffers, b.buffers, same_buffer) &&
+         std::ranges::equal(a.memory, b.memory, same_event);
+}
+
 }  // namespace
 
 std::vector<std::uint64_t> volumes_of(const tracker::OpLog& log, tracker::StepIndex start,
@@ -39,21 +55,6 @@ bool has_room(const PhaseProfile& phase, const tracker::OpLog& log, tracker::Ste
   for (std::size_t p = 0; p < phase.ops.size(); ++p)
     if (!has_room(phase, p, log.operands(start + p))) return false;
   return true;
-}
-
-bool same_form(const PhaseProfile& a, const PhaseProfile& b) {
-  const auto same_op = [](const ProfileOp& x, const ProfileOp& y) {
-    return x.reads == y.reads && x.writes == y.writes && x.scratch == y.scratch && x.operands == y.operands;
-  };
-  const auto same_buffer = [](const ProfileBuffer& x, const ProfileBuffer& y) {
-    return x.from == y.from && x.until == y.until;
-  };
-  const auto same_event = [](const MemoryEvent& x, const MemoryEvent& y) {
-    return x.before == y.before && x.buffer == y.buffer && x.allocated == y.allocated;
-  };
-  return a.versions.size() == b.versions.size() && std::ranges::equal(a.ops, b.ops, same_op) &&
-         std::ranges::equal(a.buffers, b.buffers, same_buffer) &&
-         std::ranges::equal(a.memory, b.memory, same_event);
 }
 
 void cover(KnownPhase& latest, const KnownPhase& before, std::uint64_t iterations) {

@@ -21,8 +21,6 @@ bool has_room(const PhaseProfile& phase, std::size_t position, std::span<const t
 // ... and for all those of the iteration that began with the step `start`.
 bool has_room(const PhaseProfile& phase, const tracker::OpLog& log, tracker::StepIndex start);
 
-// Whether the two have the same buffers, versions, ops and memory events, whatever their sizes.
-bool same_form(const PhaseProfile& a, const PhaseProfile& b);
 // What is known from the latest iteration has room for those before it as well, of which `before` is known.
 // Where those touched more in all, their versions and ops are taken. `iterations`: of the phase so far.
 void cover(KnownPhase& latest, const KnownPhase& before, std::uint64_t iterations);
