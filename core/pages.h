@@ -15,20 +15,21 @@ inline constexpr std::uint64_t page = 2 * MiB;
 // than moving them could gain.
 inline constexpr std::uint64_t smallest_managed = page;
 
-// The sizes of handles. A cap does without those that are a large share of it: too few pieces would be left
-// to move.
-inline constexpr std::uint64_t handle_classes[] = {128 * MiB, 16 * MiB, page};
+// The sizes of handles, largest first. A cap does without those that are a large share of it: too few pieces
+// would be left to move. Sizes in between spare mappings, but each more leaves memory in handles that nobody
+// wants: a cap that is small has few.
+inline constexpr std::uint64_t handle_classes[] = {512 * MiB, 256 * MiB, 128 * MiB, 64 * MiB, 32 * MiB,
+                                                   16 * MiB,  8 * MiB,   4 * MiB,   page};
+constexpr bool has_handles_of(std::uint64_t bytes, std::uint64_t cap) {
+  if (bytes == page) return true;
+  if (bytes > 128 * MiB) return bytes <= cap / 32;
+  if (bytes == 128 * MiB || bytes == 16 * MiB) return bytes <= cap / 16;
+  return bytes < 16 * MiB ? cap >= 4 * GiB : bytes <= cap / 256;
+}
 constexpr std::uint64_t largest_handle(std::uint64_t cap) {
   for (const std::uint64_t bytes : handle_classes)
-    if (bytes <= cap / 16) return bytes;
+    if (has_handles_of(bytes, cap)) return bytes;
   return page;
-}
-// The sizes of handles of at most `most` that `bytes`, whole pages, are made of, largest first.
-inline std::vector<std::uint64_t> compose(std::uint64_t bytes, std::uint64_t most) {
-  std::vector<std::uint64_t> pieces;
-  for (const std::uint64_t size : handle_classes)
-    for (; size <= most && bytes >= size; bytes -= size) pieces.push_back(size);
-  return pieces;
 }
 
 // Large buffers move, and lie in memory, in pieces of at most a 32nd of the cap.

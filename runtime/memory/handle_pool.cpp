@@ -15,7 +15,7 @@ constexpr std::size_t most_pieces = 4;
 
 HandlePool::HandlePool(Device& device, std::uint64_t cap) : device_(device), cap_(cap) {
   for (const std::uint64_t bytes : handle_classes)
-    if (bytes <= largest_handle(cap)) classes_.push_back(bytes);
+    if (has_handles_of(bytes, cap)) classes_.push_back(bytes);
   largest_ = classes_.front();
 }
 
@@ -28,8 +28,15 @@ std::uint64_t HandlePool::unit(std::uint64_t cap) {
   constexpr std::uint64_t most_handles = 16384;
   std::uint64_t unit = largest_handle(cap);
   for (const std::uint64_t size : handle_classes)
-    if (size <= unit && cap / size <= most_handles) unit = size;
+    if (has_handles_of(size, cap) && cap / size <= most_handles) unit = size;
   return unit;
+}
+
+std::vector<std::uint64_t> HandlePool::compose(std::uint64_t bytes, std::uint64_t most) const {
+  std::vector<std::uint64_t> pieces;
+  for (const std::uint64_t size : classes_)
+    for (; size <= most && bytes >= size; bytes -= size) pieces.push_back(size);
+  return pieces;
 }
 
 Result<Pieces> HandlePool::acquire(std::uint64_t bytes) {
@@ -48,7 +55,7 @@ Result<Pieces> HandlePool::acquire(std::uint64_t bytes) {
   }
   // The sizes divide each other: what is left is made of them, and larger handles make way.
   Status made = destroy_larger(most, wanted);
-  for (const std::uint64_t size : made ? pooch::compose(wanted, most) : std::vector<std::uint64_t>{}) {
+  for (const std::uint64_t size : made ? compose(wanted, most) : std::vector<std::uint64_t>{}) {
     const auto handle = create(size);
     if (!handle) {
       made = handle.error();

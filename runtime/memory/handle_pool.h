@@ -38,9 +38,9 @@ class HandlePool {
   HandlePool& operator=(const HandlePool&) = delete;
 
   // The sizes of chunks that `bytes` (a multiple of 2 MiB) are made of, largest first.
-  std::vector<std::uint64_t> compose(std::uint64_t bytes) const {
-    return pooch::compose(bytes, largest_class());
-  }
+  std::vector<std::uint64_t> compose(std::uint64_t bytes) const { return compose(bytes, largest_class()); }
+  // ... with none above `most`.
+  std::vector<std::uint64_t> compose(std::uint64_t bytes, std::uint64_t most) const;
   std::uint64_t largest_class() const { return classes_.front(); }
 
   // From now on no handle above the unit is made; larger free ones are destroyed if room is needed.
