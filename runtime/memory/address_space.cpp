@@ -57,6 +57,15 @@ std::optional<Address> AddressSpace::allocate(std::uint64_t bytes, StreamHandle 
   return made ? made : std::exchange(own.latest, std::nullopt);
 }
 
+std::optional<Address> AddressSpace::reuse(std::uint64_t bytes, StreamHandle stream) {
+  const std::uint64_t most = 2 * bytes;
+  for (auto free = free_.lower_bound({stream, bytes});
+       free != free_.end() && free->first.first == stream && free->first.second <= most; ++free)
+    if (std::set<Address>& ranges = free->second.ranges; !ranges.empty())
+      return ranges.extract(ranges.begin()).value();
+  return std::nullopt;
+}
+
 std::uint64_t AddressSpace::with_gap(std::uint64_t bytes) const {
   if (largest_piece_ == 0) return bytes + gap_;
   const std::vector<std::uint64_t> pieces = pieces_of(bytes, largest_piece_);

@@ -34,9 +34,12 @@ class AddressSpace {
   // A range of exactly `bytes` (a multiple of 2 MiB), or nothing where the arena has none left. `stream`: of
   // its first use, where that is known.
   std::optional<Address> allocate(std::uint64_t bytes, StreamHandle stream = StreamHandle{});
-  // The same for one that a known iteration makes. Where earlier ones made it too: one of the ranges that it
-  // had there, else the lowest free one that is no other allocation's, else (where it has had few) a new one,
-  // else the lowest.
+  // The smallest free range of the stream's that has so many bytes, and at most twice as many; nothing where
+  // there is none.
+  std::optional<Address> reuse(std::uint64_t bytes, StreamHandle stream);
+  // A range of exactly `bytes` for one that a known iteration makes. Where earlier ones made it too: one of
+  // the ranges that it had there, else the lowest free one that is no other allocation's, else (where it has
+  // had few) a new one, else the lowest.
   std::optional<Address> allocate(std::uint64_t bytes, StreamHandle stream, const AddressHabits::When& when);
   // Which allocation of so many bytes, before this position of the phase, lay there; the latest.
   std::optional<AddressHabits::Allocation> made_at(Address base, std::uint64_t bytes, std::uint32_t phase,

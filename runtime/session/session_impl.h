@@ -51,6 +51,7 @@ struct Observers {
 // What managed allocations take, rounded to pages.
 struct Usage {
   std::uint64_t managed = 0;  // bytes
+  std::uint64_t peak = 0;     // of these
   std::atomic<std::uint64_t> occupied{
       0};  // bytes, with what is outside of the pool; readable without the mutex
 };
@@ -64,6 +65,7 @@ struct Session::Impl {
 
   // --- session_memory.cpp
   std::optional<Address> address_for(std::uint64_t bytes, StreamHandle stream);
+  Result<std::optional<Address>> reuse_memory(std::uint64_t bytes, StreamHandle stream);
   Status allocate_range(std::uint64_t bytes, StreamHandle stream, std::optional<Address>& address,
                         Held& held);
   void report_full(std::uint64_t bytes);

@@ -53,9 +53,35 @@ std::optional<Address> Session::Impl::address_for(std::uint64_t bytes, StreamHan
   return memory.space.allocate(bytes, stream, when);
 }
 
+// Where all fits, free ranges keep their memory for allocations of the same size. A program whose sizes vary
+// has other ones each time: then they are given what is left of others, as far as more is idle than a
+// framework's own allocator keeps. Nothing: it is given memory of its own.
+Result<std::optional<Address>> Session::Impl::reuse_memory(std::uint64_t bytes, StreamHandle stream) {
+  using Found = std::optional<Address>;
+  if (memory.placement->fallbacks() > 0 || executor->follows() || executor->aliased()) return Found{};
+  HandlePool& pool = memory.pool;
+  const std::uint64_t with_it = pool.created() - pool.idle() + bytes;
+  if (with_it <= usage.peak) return Found{};
+  if (const Found near = memory.space.reuse(bytes, stream)) return near;
+  if (with_it > usage.peak + usage.peak * 3 / 4) {
+    const auto forgotten =
+        memory.residency->forget_unused([this](const Range& range) { memory.departures->forget(range); });
+    if (!forgotten) return forgotten.error();
+    memory.space.coalesce(*forgotten);
+  }
+  // Handles of sizes that nobody asked for.
+  const std::uint64_t most = 2 * usage.peak, all = pool.created() + bytes;
+  if (all > most)
+    if (const auto given_up = pool.give_up(std::min(pool.idle(), all - most)); !given_up)
+      return given_up.error();
+  return Found{};
+}
+
 Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
                                      std::optional<Address>& address, Held& held) {
-  address = address_for(bytes, stream);
+  const auto reused = reuse_memory(bytes, stream);
+  if (!reused) return reused.error();
+  address = *reused ? *reused : address_for(bytes, stream);
   if (address) return Done{};
   if (const auto apart = executor->dismantle(held); !apart) return apart;
   const auto forgotten =
@@ -91,6 +117,7 @@ Result<Address> Session::allocate(std::uint64_t bytes, std::optional<StreamHandl
   Range& range = s.memory.residency->open(*address, s.memory.space.bytes(*address), made.id, bytes);
   s.tracker.set_backing(*address, &range);
   s.usage.managed += rounded;
+  s.usage.peak = std::max(s.usage.peak, s.usage.managed);
   s.publish_occupied();
   if (!s.watch.on()) s.back_at_once(range, stream, held);
   return *address;

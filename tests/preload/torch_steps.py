@@ -124,6 +124,14 @@ class Steps(unittest.TestCase):
         self.assertGreaterEqual(done.summary["planned_iterations"], 50, done.err)
         self.assertEqual(done.summary["mismatches"], 0)
 
+    @unittest.skipUnless(DEVICE.startswith("soft"), "a device with more memory than all that is ever asked for")
+    def test_where_all_fits(self):
+        """Lengths that never recur take no more memory than PyTorch's own allocator keeps, give or take a tenth."""
+        roomy = DEVICE + ":memory=1TiB"
+        own, done = (self.program(roomy, "any-length", 100, *how, POOCH_POLICY="keep") for how in (("--no-pooch",), ()))
+        self.assertEqual(re.findall("(?m)^iteration.*", done.out), re.findall("(?m)^iteration.*", own.out))
+        self.assertLessEqual(done.device["peak_bytes"], 1.1 * own.device["peak_bytes"])
+
     def keeps(self, what, figure, limit):
         if round(figure, 3) > limit:
             self.assertLessEqual(round(figure, 3), missed.figure("torch_steps: " + what, limit))
@@ -133,7 +141,7 @@ def named(row):
     return lambda self: self.row(row)
 
 
-OTHERS = ("generate", "adamw-at-a-third")
+OTHERS = ("generate", "adamw-at-a-third", "where-all-fits")
 for name in ROWS:
     setattr(Steps, "test_" + name.replace("-", "_"), named(name))
 for name in (*ROWS, *OTHERS):

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <random>
 #include <thread>
+#include <vector>
 
 #include "runtime/session/session.h"
 #include "runtime/session/watch.h"
@@ -214,6 +216,41 @@ TEST(SessionWatch, ACaptureAndPassedThroughMemoryBeginToWatch) {
   passes->passing().passed();
   ASSERT_TRUE(passes->admit_pass_through(17 * MiB));
   EXPECT_FALSE(passes->passing().lets_pass()) << "half of the cap is taken";
+}
+
+// As a program does whose batches all have other lengths.
+TEST(SessionWatch, AllocationsOfVaryingSizesTakeLittleMoreThanTheMostThatLives) {
+  LazyDevice device(8 * GiB);
+  const auto session = open(device, "8GiB");
+  const StreamHandle stream = *device.create_stream();
+  std::mt19937 random(1);
+  constexpr std::uint64_t most_live = 16 * 40 * MiB;
+  for (int iteration = 0; iteration < 40; ++iteration) {
+    std::vector<Address> live;
+    const std::uint64_t length = 1 + random() % 20;
+    for (int i = 0; i < 16; ++i) {
+      live.push_back(*session->allocate(length * 2 * MiB, stream));
+      write(*session, device, stream, live.back(), 2 * MiB, 1);
+    }
+    for (const Address at : live) ASSERT_TRUE(session->free(at, stream));
+    device.drain();
+  }
+  EXPECT_LE(device.peak_bytes(), 2 * most_live);
+  EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
+}
+
+TEST(SessionWatch, AllocationsOfTheSameSizesLieWhereTheyLay) {
+  LazyDevice device(8 * GiB);
+  const auto session = open(device, "8GiB");
+  const StreamHandle stream = *device.create_stream();
+  std::vector<Address> first;
+  for (int iteration = 0; iteration < 4; ++iteration) {
+    std::vector<Address> live;
+    for (std::uint64_t i = 1; i <= 8; ++i) live.push_back(*session->allocate(i * 2 * MiB, stream));
+    for (const Address at : live) ASSERT_TRUE(session->free(at, stream));
+    if (iteration == 0) first = live;
+    EXPECT_EQ(live, first);
+  }
 }
 
 TEST(Watch, BeginsOnceCallsThatAreOnTheirWayHavePassed) {
