@@ -204,6 +204,8 @@ Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, 
       continue;  // a host wait may have let other ops in
     }
     const tracker::StepIndex steps = parts_.tracker.steps();
+    if (iteration_ == nullptr && wanted != nullptr && before_plans_)
+      if (const auto prepared = before_plans_(held); !prepared) return prepared.error();
     if (iteration_ == nullptr)
       if (const auto settled = layouts_.settle(wanted, held); !settled) return settled.error();
     if (parts_.tracker.steps() != steps) continue;

@@ -11,11 +11,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/call.h"
@@ -77,6 +79,8 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
   // From now on shows what is done in the timeline; nullptr: in none.
   void show_in(Trace* trace) { trace_ = trace; }
+  // Called before a plan begins.
+  void set_before_plans(std::function<Status(Held&)> prepare) { before_plans_ = std::move(prepare); }
 
   // The plan is followed from the phase's next iteration on and replaces the phase's earlier one. Error
   // invalid_argument: it is not of this phase, or would destroy content.
@@ -212,7 +216,8 @@ class Executor {
   // One thread at a time acts for a plan, host waits included. None waits for another thread of the program
   // meanwhile: see Departures::reclaim.
   Turn turn_;
-  std::uint64_t changes_ = 0;                   // plans begun or left
+  std::uint64_t changes_ = 0;  // plans begun or left
+  std::function<Status(Held&)> before_plans_;
   std::optional<tracker::StepIndex> outgrown_;  // the iteration that began there is larger than its plan
   ReplayMemory memory_;
   PlanLayouts layouts_;

@@ -4,6 +4,7 @@
 
 #include "core/log.h"
 #include "runtime/execution/executor.h"
+#include "runtime/execution/replay_launch.h"
 
 namespace pooch::runtime {
 
@@ -130,27 +131,10 @@ Result<bool> Executor::gather_operands(std::uint32_t index, const KeptCall& kept
 }
 
 Status Executor::launch(const ScriptReplay& step, const KeptCall& kept, StreamHandle stream) {
-  const StreamIndex in = parts_.order.index(stream);
-  for (const ChunkUse& use : uses_)
-    if (const auto followed = parts_.order.follow(in, use.chunk->before); !followed) return followed;
-  const nvtx::Range range(nvtx::Category::replay, kept.function);
-  const auto shown = trace_ == nullptr
-                         ? Trace::none
-                         : trace_->begin({TraceTrack::replays, kept.function, stream, step.position});
+  const auto launched = launch_replay(parts_, {call_, kept, &step, stream}, uses_, trace_);
+  if (!launched) return launched.error();
   if (step.formula) ++tally_.counts.substitutes;
-  const auto run = call_.run(step, kept, parts_.device, stream);
-  if (trace_ != nullptr) trace_->end(shown);
-  // Where it failed, a part of it may be under way all the same.
-  const Mark mark = parts_.residency.launched(uses_, in);
-  if (!run) {
-    for (ChunkUse& use : uses_) use.changes = false;  // what it should make is not made
-    parts_.residency.used(uses_, mark, parts_.placement.clock());
-    return run;
-  }
   ++tally_.counts.replays;
-  parts_.residency.used(uses_, mark, parts_.placement.clock());
-  for (const ChunkUse& use : uses_)
-    if (use.changes && use.chunk->occupied > 0) use.chunk->live = true;
   return Done{};
 }
 

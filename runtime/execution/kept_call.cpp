@@ -16,12 +16,28 @@ KeptCall::KeptCall(const Call& call, const tracker::Op& op, std::unique_ptr<Repl
   if (call.substitute != nullptr) substitute = (*call.substitute)();
 }
 
+bool KeptCall::has_all_places() const {
+  for (std::size_t a = 0; a < accesses.size(); ++a) {
+    if (operand_of[a] < operands.size()) continue;
+    const bool inside = std::any_of(operands.begin(), operands.end(), [&](const tracker::Operand& o) {
+      return accesses[a] >= o.base + o.offset && accesses[a] < o.base + o.offset + o.bytes;
+    });
+    if (inside) return false;
+  }
+  return true;
+}
+
 void ReplayCall::place(std::size_t operand, Range& range, std::uint64_t offset) {
   tracker::Operand& moved = operands_[operand];
   moved.base = range.base;
   moved.offset += offset;
   moved.managed = true;
   moved.backing = &range;
+}
+
+void ReplayCall::place_alone(std::size_t operand, Range& range, std::uint64_t offset) {
+  operands_[operand].offset = 0;
+  place(operand, range, offset);
 }
 
 // It reads the statistics, where the call wrote them, and touches nothing but what it reads and y.
@@ -39,6 +55,11 @@ Status ReplayCall::run(const ScriptReplay& step, const KeptCall& kept, Device& d
   find_addresses(kept);
   return step.formula ? normalise(step, *kept.substitute, device, stream)
                       : kept.replay->run(addresses_, stream);
+}
+
+Status ReplayCall::run(const KeptCall& kept, StreamHandle stream) {
+  find_addresses(kept);
+  return kept.replay->run(addresses_, stream);
 }
 
 void ReplayCall::find_addresses(const KeptCall& kept) {

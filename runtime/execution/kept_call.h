@@ -20,6 +20,9 @@ namespace pooch::runtime {
 struct KeptCall {
   KeptCall(const Call& call, const tracker::Op& op, std::unique_ptr<Replay> replay);
 
+  // Whether each of its addresses is known by its operand: else an operand could not lie elsewhere.
+  bool has_all_places() const;
+
   std::unique_ptr<Replay> replay;
   std::vector<tracker::Operand> operands;
   std::vector<Address> accesses;          // of the call
@@ -36,11 +39,14 @@ class ReplayCall {
   void begin(const KeptCall& kept) { operands_ = kept.operands; }
   // The operand lies in other memory; `offset`: of its buffer there.
   void place(std::size_t operand, Range& range, std::uint64_t offset);
+  // ... lies there, at `offset`, without the rest of its buffer.
+  void place_alone(std::size_t operand, Range& range, std::uint64_t offset);
   // The substitute is launched, not the call.
   void use_substitute(const KeptCall& kept);
   const std::vector<tracker::Operand>& operands() const { return operands_; }
   // Launches what the step names.
   Status run(const ScriptReplay& step, const KeptCall& kept, Device& device, StreamHandle stream);
+  Status run(const KeptCall& kept, StreamHandle stream);
 
  private:
   void find_addresses(const KeptCall& kept);

@@ -88,6 +88,8 @@ class Verification {
         copies_(parts.residency, parts.host, host_budget) {}
 
   bool on() const { return how_ != Verify::off; }
+  // Whether what is dropped now can be compared.
+  bool ready() const { return digests_.ready(); }
   Counts counts() const { return counts_; }
   // A value is doubtful: no op may run any more.
   const std::optional<Error>& failure() const { return failure_; }

@@ -15,7 +15,7 @@ Status await(Device& device, StreamOrder& order, const Marks& marks, Held& held)
     if (*event != EventHandle::none) events.push_back(*event);
   }
   if (events.empty()) return Done{};
-  if (const auto noted = order.note_host_wait(); !noted) return noted;
+  if (const auto noted = order.note_host_wait(marks); !noted) return noted;
   const Status outcome = held.released([&]() -> Status {
     for (const EventHandle event : events)
       if (const auto reached = device.synchronize(event); !reached) return reached;

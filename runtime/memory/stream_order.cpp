@@ -206,7 +206,10 @@ Result<bool> StreamOrder::host_blocked() {
   return !host_blocking_.empty();
 }
 
-Status StreamOrder::note_host_wait() {
+Status StreamOrder::note_host_wait(const Marks& until) {
+  own_waits_ += std::any_of(until.begin(), until.end(), [this](const Mark& mark) {
+    return at(mark.stream).own && mark.ticket > at(mark.stream).done;
+  });
   for (std::uint32_t i = 0; i < streams_.size(); ++i) {
     const Stream& s = streams_[i];
     if (s.own || s.last == s.done) continue;

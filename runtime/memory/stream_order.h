@@ -144,9 +144,11 @@ class StreamOrder {
 
   // What is in the stream is pooch's own work.
   void set_own(StreamIndex stream) { at(stream).own = true; }
-  // The host is about to wait for the device: counts it where the program's streams have nothing left to do.
-  Status note_host_wait();
+  // The host is about to wait for the device until these points: counts it where one is in a stream of
+  // pooch's own, and where the program's streams have nothing left to do.
+  Status note_host_wait(const Marks& until);
   std::uint64_t idle_waits() const { return idle_waits_; }
+  std::uint64_t own_waits() const { return own_waits_; }
   // How often the program's work had to follow pooch's own.
   std::uint64_t waits_for_own() const { return waits_for_own_; }
 
@@ -174,7 +176,7 @@ class StreamOrder {
   std::map<std::pair<StreamHandle, std::uint64_t>, StreamIndex> index_;
   std::vector<EventHandle> spare_events_;
   std::vector<Mark> host_blocking_;
-  std::uint64_t idle_waits_ = 0, waits_for_own_ = 0;
+  std::uint64_t idle_waits_ = 0, own_waits_ = 0, waits_for_own_ = 0;
   bool refusal_reported_ = false;
 };
 

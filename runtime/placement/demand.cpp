@@ -56,7 +56,7 @@ Result<bool> Demand::round(std::uint64_t bytes, std::uint64_t op, Held& held) {
   bool any = false;
   Status outcome = Done{};
   for (Chunk* chunk : victims_) {
-    const auto begun = begin(*chunk, held);
+    const auto begun = begin(*chunk, op, held);
     if (!begun) {
       outcome = begun.error();
       break;
@@ -130,11 +130,16 @@ Status Demand::choose(std::uint64_t bytes, std::uint64_t op) {
 }
 
 // False: the chunk cannot go, for lack of host memory or because it is in use again.
-Result<bool> Demand::begin(Chunk& chunk, Held& held) {
+Result<bool> Demand::begin(Chunk& chunk, std::uint64_t op, Held& held) {
   for (;;) {
     if (chunk.pins > 0) return false;
     if (chunk.state == ChunkState::evicting) return true;
     if (chunk.state != ChunkState::resident) return false;
+    if (remaker_ != nullptr && chunk.live && !chunk.host_valid) {
+      const auto dropped = remaker_->drop(chunk, op);
+      if (!dropped) return dropped.error();
+      if (*dropped > 0) return true;
+    }
     const auto begun = residency_.begin_eviction(chunk);
     if (begun) return true;
     if (begun.error().code != ErrorCode::out_of_memory) return begun.error();

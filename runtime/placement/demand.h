@@ -13,6 +13,7 @@
 #include "runtime/memory/residency.h"
 #include "runtime/memory/stream_order.h"
 #include "runtime/placement/foresight.h"
+#include "runtime/placement/remaker.h"
 
 namespace pooch::runtime {
 
@@ -28,6 +29,9 @@ class Demand {
         foresight_(foresight),
         policy_(policy) {}
 
+  // From now on asks whether content is dropped in place of copied.
+  void ask(Remaker* remaker) { remaker_ = remaker; }
+
   // Evicts until the pool has `bytes` available, sparing what op `op` has gathered. Called with `held` held;
   // releases it while the host waits, so everything may have changed when it returns. Errors: out_of_memory
   // (no victims, no host memory), device.
@@ -42,7 +46,7 @@ class Demand {
   Status choose(std::uint64_t bytes, std::uint64_t op);
   // Waits until the victims may be unmapped, and unmaps them.
   Status finish(Held& held);
-  Result<bool> begin(Chunk& chunk, Held& held);
+  Result<bool> begin(Chunk& chunk, std::uint64_t op, Held& held);
   bool free_host_memory(std::uint64_t bytes);
   double score(const Chunk& chunk, std::uint64_t clock) const;
 
@@ -53,6 +57,7 @@ class Demand {
   Residency& residency_;
   const Foresight& foresight_;
   Policy policy_;
+  Remaker* remaker_ = nullptr;
   Turn moving_;  // between begin_eviction and finish_eviction
   std::vector<Chunk*> victims_;
 };

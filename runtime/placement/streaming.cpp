@@ -49,7 +49,7 @@ Status Streaming::move_ahead(Held& held) {
   auto next = expected_.begin();
   for (std::uint64_t ahead = 1; ahead <= furthest && outlook.spare > enough; ++ahead, ++when) {
     for (; next != expected_.end() && next->first == when; ++next)
-      if (const auto done = see_to(*next, outlook, held); !done) return done;
+      if (const auto done = see_to(when, next->second, outlook, held); !done) return done;
     const MemoryChange change = foresight_.change(ahead);
     outlook.take(change.written_anew);
     outlook.spare += static_cast<std::int64_t>(change.freed);
@@ -60,22 +60,27 @@ Status Streaming::move_ahead(Held& held) {
   return send_away(short_of, Content::dirty, when);
 }
 
-// In order: once something lacks memory, nothing behind it may take that.
-Status Streaming::see_to(const std::pair<const OpNumber, Expected>& expected, Outlook& outlook, Held& held) {
-  const Needs needs = gather_missing(expected.second);
+// In order: once something lacks memory, nothing behind it may take that. What is to be made again takes
+// memory, and what it is made from has to come.
+Status Streaming::see_to(OpNumber when, const Expected& expected, Outlook& outlook, Held& held) {
+  std::vector<Expected> inputs;
+  if (remaker_ != nullptr) remaker_->needed_for(expected.allocation, inputs);
+  for (const Expected& input : inputs)
+    if (const auto done = see_to(when, input, outlook, held); !done) return done;
+  const Needs needs = gather_missing(expected);
   const std::uint64_t room = outlook.least > 0 ? static_cast<std::uint64_t>(outlook.least) : 0;
   outlook.may_come -= std::min(outlook.may_come, needs.early);
   const std::uint64_t wanted = whole_chunks(std::min(room, outlook.may_come));
   outlook.may_come -= wanted;
   outlook.least -= static_cast<std::int64_t>(wanted);  // from now on, not only from then on
-  outlook.take(needs.missing + needs.clean);
+  outlook.take(needs.missing + needs.clean + needs.dropped);
   if (wanted == 0) return Done{};
   std::uint64_t came = 0;
   if (outlook.lacking == 0) {
-    const auto fetched = fetch(expected.second, wanted, held);
+    const auto fetched = fetch(expected, wanted, held);
     if (!fetched) return fetched.error();
     came = *fetched;
-    outlook.lacking_at = expected.first;
+    outlook.lacking_at = when;
   }
   outlook.lacking += wanted - came;
   return Done{};
@@ -135,6 +140,7 @@ Needs Streaming::gather_missing(const Expected& what) {
     if (chunk.offset >= what.offset + what.bytes) break;
     if (chunk.offset + chunk.bytes <= what.offset || chunk.owner != what.allocation) continue;
     if (can_leave(chunk, Content::without_copy)) needs.clean += chunk.bytes;
+    if (chunk.state == ChunkState::dropped) needs.dropped += chunk.bytes;
     if (chunk.early && chunk.state == ChunkState::resident) needs.early += chunk.bytes;
     if (!chunk.frames.empty() || chunk.landed || chunk.state != ChunkState::evicted) continue;
     missing_.push_back({&chunk, true, false});
@@ -162,13 +168,24 @@ Status Streaming::send_away(std::uint64_t bytes, Content content, OpNumber after
   std::uint64_t sent = 0;
   for (Chunk* chunk : leaving_) {
     if (sent >= bytes || leaving + sent >= most) break;
-    const auto begun = residency_.begin_eviction(*chunk);
+    if (chunk->state != ChunkState::resident) continue;  // it went with another one
+    const auto begun = begin(*chunk, content);
     if (!begun && begun.error().code == ErrorCode::out_of_memory) break;
     if (!begun) return begun.error();
-    departures_.add(*chunk);
-    sent += chunk->bytes;
+    sent += *begun;
   }
   return Done{};
+}
+
+// Returns the bytes that leave, with what leaves together with it.
+Result<std::uint64_t> Streaming::begin(Chunk& chunk, Content content) {
+  if (content == Content::dirty && remaker_ != nullptr) {
+    const auto dropped = remaker_->drop(chunk, /*gathering=*/0);
+    if (!dropped || *dropped > 0) return dropped;
+  }
+  if (const auto begun = residency_.begin_eviction(chunk); !begun) return begun.error();
+  departures_.add(chunk);
+  return chunk.bytes;
 }
 
 }  // namespace pooch::runtime

@@ -16,18 +16,13 @@
 #include "runtime/placement/departures.h"
 #include "runtime/placement/foresight.h"
 #include "runtime/placement/placement.h"
+#include "runtime/placement/remaker.h"
 
 namespace pooch::runtime {
 
-// An operand that is expected to be touched.
-struct Expected {
-  Address base;  // the range's
-  AllocationId allocation;
-  std::uint64_t offset, bytes;
-};
-
-// Its bytes.
+// Bytes of an operand that is expected to be touched.
 struct Needs {
+  std::uint64_t dropped = 0;  // bytes that will be made again
   std::uint64_t missing = 0;  // bytes that are on the host alone
   std::uint64_t clean = 0;    // ... on the device, and on the host as well
   std::uint64_t early = 0;    // ... on the device because they were fetched for this
@@ -57,6 +52,9 @@ class Streaming {
         placement_(placement),
         foresight_(foresight) {}
 
+  // From now on asks whether content is dropped in place of copied.
+  void ask(Remaker* remaker) { remaker_ = remaker; }
+
   // An op was launched that no plan covers; `uses`: its chunks.
   void passed(const tracker::Op& op, const std::vector<ChunkUse>& uses);
   // Moves what is foreseen to be needed. Error: device.
@@ -65,7 +63,7 @@ class Streaming {
  private:
   enum class Content : std::uint8_t { without_copy, dirty };
 
-  Status see_to(const std::pair<const OpNumber, Expected>& expected, Outlook& outlook, Held& held);
+  Status see_to(OpNumber when, const Expected& expected, Outlook& outlook, Held& held);
   Result<std::uint64_t> fetch(const Expected& what, std::uint64_t most, Held& held);
   Needs gather_missing(const Expected& what);
   std::uint64_t whole_chunks(std::uint64_t most) const;
@@ -73,6 +71,7 @@ class Streaming {
   std::uint64_t bytes_without_copy() const;
   // Begins evictions: dead content first, then what is touched after `after` only, the last first.
   Status send_away(std::uint64_t bytes, Content content, OpNumber after);
+  Result<std::uint64_t> begin(Chunk& chunk, Content content);
 
   HandlePool& pool_;
   StreamOrder& order_;
@@ -80,6 +79,7 @@ class Streaming {
   Departures& departures_;
   Placement& placement_;
   Foresight& foresight_;
+  Remaker* remaker_ = nullptr;
   std::multimap<OpNumber, Expected> expected_;  // by when
   std::vector<ChunkUse> missing_;               // reused storage
   std::vector<Chunk*> leaving_;                 // reused storage

@@ -31,9 +31,9 @@ Session::Impl::Impl(Setting settled, Device& raw_device)
       watch(setting.config.watch_from_start),
       allocations(tracker, setting.arena.base),
       memory(device, setting.limits, setting.arena),
-      probes(device, memory, setting.limits.cap),
-      observers{.profiler = Profiler(device, tracker, timer_choice(setting.config.timer),
-                                     setting.config.substitutes)} {}
+      observers{.profiler =
+                    Profiler(device, tracker, timer_choice(setting.config.timer), setting.config.substitutes),
+                .probes = DeviceProbes(device, memory, setting.limits.cap)} {}
 
 Status Session::Impl::start() {
   const Config& config = setting.config;
@@ -41,12 +41,15 @@ Status Session::Impl::start() {
   const bool lands = config.landing != LandingUse::off && setting.info.host_handles;
   if (const auto opened = memory.open(device, config, limits, lands); !opened) return opened;
   if (config.landing == LandingUse::on) land_from_the_start();
-  verification.emplace(config.verify, limits.host_budget,
-                       Verification::Parts{device, memory.order, *memory.residency, memory.host,
-                                           *memory.placement, memory.temporaries});
-  executor.emplace(Executor::Parts{memory.order, memory.pool, *memory.residency, *memory.departures,
-                                   *memory.placement, memory.space, memory.temporaries, tracker, device,
-                                   *verification});
+  const Verification::Parts proves{device,      memory.order,      *memory.residency,
+                                   memory.host, *memory.placement, memory.temporaries};
+  verification.emplace(config.verify, limits.host_budget, proves);
+  const ExecutorParts parts{memory.order,       memory.pool,       *memory.residency,
+                            *memory.departures, *memory.placement, memory.space,
+                            memory.temporaries, tracker,           device,
+                            *verification};
+  executor.emplace(parts);
+  remaking.emplace(parts, config.verify, limits.host_budget, proves);
   set_resorts();
   if (!watch.on()) tracker.look_away();
   publish_details();
@@ -56,6 +59,7 @@ Status Session::Impl::start() {
     observers.trace = std::make_unique<Trace>(std::move(*timer), limits.cap);
     memory.residency->show_in(observers.trace.get());
     executor->show_in(observers.trace.get());
+    remaking->show_in(observers.trace.get());
   }
   if (is_planned(config.policy) || !config.plan_file.empty()) {
     const std::uint64_t spare = HandlePool::reserve(limits.cap);
@@ -77,12 +81,16 @@ void Session::Impl::set_resorts() {
   });
   memory.placement->set_before_leaving([this] { begin_watch(); });
   memory.placement->set_last_resort([this](Held& held) -> Result<bool> {
-    const bool given_up = verification->give_up_memory();
+    const bool proof_given_up = remaking->give_up_memory();
+    const bool given_up = verification->give_up_memory() || proof_given_up;
     if (!executor->aliased()) return given_up;
     log::info("alias mode ends for want of memory");
     if (const auto apart = executor->dismantle(held); !apart) return apart.error();
     return true;
   });
+  memory.demand->ask(&*remaking);
+  memory.streaming->ask(&*remaking);
+  executor->set_before_plans([this](Held& held) { return remaking->make_all(held); });
 }
 
 Session::Impl::~Impl() {
@@ -133,6 +141,7 @@ Status Session::Impl::order_stream(const std::vector<ChunkUse>& uses, StreamInde
 
 void Session::Impl::note_use(Work& w, StreamIndex stream, bool succeeded) {
   const Mark mark = memory.residency->launched(w.uses, stream);
+  remaking->note_launch(w.op, mark);
   if (succeeded) {
     tracker.launched(w.op);
     observers.profiler.launched();
@@ -188,7 +197,10 @@ Status Session::Impl::make_ready(const Call& call, Work& w, StreamIndex stream, 
   if (call.unforeseen) hidden.unforeseen.count();
   if (call.unforeseen || hidden.unforeseen.tables_missed())
     if (const auto expected = expect_unforeseen(held); !expected) return expected;
+  const std::uint64_t waits_before = memory.order.own_waits();
+  std::vector<Wanted> wanted;
   do {
+    if (const auto remade = remaking->before(call, w.op, wanted, held); !remade) return remade;
     const auto found = executor->before(w.op, call.stream, held);
     if (!found) return found.error();
     readied = *found;
@@ -199,8 +211,9 @@ Status Session::Impl::make_ready(const Call& call, Work& w, StreamIndex stream, 
                                       call.own ? Placement::TooLarge::fails : Placement::TooLarge::lands);
           !placed)
         return placed;
-  } while (executor->overtaken(readied));
+  } while (executor->overtaken(readied) || remaking->lacks(call, w.op));
   if (const auto there = Residency::has_content(w.uses, /*remaking=*/false); !there) return there;
+  w.ran_dry = streams() && remaking->ran_dry(w.uses, waits_before);
   if (const auto ordered = order_stream(w.uses, stream); !ordered) return ordered;
   const bool over_link = w.op.managed && memory.placement->over_link();
   if (over_link) hidden.unforeseen.came(tracker.iterations().count());
@@ -233,7 +246,10 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   const Trace::Number shown = s.show(call, w, stream, position);
   const auto timed =
       s.observers.profiler.timing() ? std::optional(s.observers.profiler.begin(call.stream)) : std::nullopt;
+  // Events of another timer would be in the time that is measured for plans.
+  const auto costs = !position && !timed && s.streams() ? s.remaking->begun(call, w.op) : std::nullopt;
   const int status = s.launch(call, w, launch, held);
+  s.remaking->ended(costs, call);
   if (s.observers.trace) s.observers.trace->end(shown);
   const std::uint64_t moves =
       s.device.counters().moves() + s.memory.order.waits_for_own() + s.observers.profiler.trials().passes();
@@ -246,12 +262,13 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
     s.executor->keep(*position, call, w.op, (*call.keep)());
   s.note_use(w, stream, status == 0);
   if (w.entered) s.memory.landing->launched(stream);
+  if (status != 0) s.remaking->failed(w.op);
   if (status != 0) return status;
   s.note_small_buffers(call, w.op);
   if (position)
     if (const auto acted = s.executor->after(*position, w.op); !acted)
       s.failures.report("evicting", acted.error(), "it stays on the device");
-  s.move_ahead(w, position.has_value(), timed.has_value(), held);
+  s.move_ahead(call, w, position.has_value(), timed.has_value(), held);
   s.observers.recorder.launched(call);
   s.end_landing();
   s.plan(held);
@@ -260,11 +277,13 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
 
 // An op was launched: memory moves ahead of the next ones, unless a plan does that. What is timed is not to
 // be disturbed by more than it needs itself.
-void Session::Impl::move_ahead(const Work& w, bool planned, bool timed, Held& held) {
+void Session::Impl::move_ahead(const Call& call, const Work& w, bool planned, bool timed, Held& held) {
   // As long as nothing was ever short, nobody need know what comes.
   if (setting.config.policy == Policy::keep || memory.placement->fallbacks() == 0) return;
-  if (planned || executor->follows() || executor->aliased()) return memory.foresight.lose_track();
+  if (planned || !streams()) return memory.foresight.lose_track();
   memory.streaming->passed(w.op, w.uses);
+  remaking->launched(call, w.op, w.uses, w.ran_dry);
+  remaking->allow(!timed && memory.foresight.foresees());
   if (timed) return;
   if (const auto moved = memory.streaming->move_ahead(held); !moved)
     failures.report("moving memory ahead of need", moved.error(), "it is moved when it is needed");

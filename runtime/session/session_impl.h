@@ -10,6 +10,7 @@
 
 #include "core/bytes.h"
 #include "runtime/execution/executor.h"
+#include "runtime/execution/remaking.h"
 #include "runtime/execution/verification.h"
 #include "runtime/memory/counting_device.h"
 #include "runtime/memory/held.h"
@@ -40,6 +41,7 @@ struct Setting {
 // Observers.
 struct Observers {
   Profiler profiler;
+  DeviceProbes probes;
   Recorder recorder;
   std::unique_ptr<Trace> trace;
   std::atomic<bool> details_wanted{false};  // by the profiler; readable without the mutex
@@ -93,7 +95,12 @@ struct Session::Impl {
   Trace::Number show(const Call& call, const Work& w, StreamIndex stream,
                      std::optional<std::int32_t> position);
   void note_use(Work& w, StreamIndex stream, bool succeeded);
-  void move_ahead(const Work& w, bool planned, bool timed, Held& held);
+  // Whether no plan is followed and memory has been short: what comes is foreseen, moved ahead and remade.
+  bool streams() const {
+    return setting.config.policy != Policy::keep && memory.placement->fallbacks() > 0 &&
+           !executor->follows() && !executor->aliased();
+  }
+  void move_ahead(const Call& call, const Work& w, bool planned, bool timed, Held& held);
   void try_substitute(const Call& call, tracker::Op& op);
   // For a call that is not made: Failures::refuse. If a call of pooch's own lacks memory, its caller says
   // what follows.
@@ -150,9 +157,9 @@ struct Session::Impl {
   Usage usage;
   Hidden hidden;
   Failures failures;
-  DeviceProbes probes;
   std::optional<Verification> verification;
   std::optional<Executor> executor;
+  std::optional<Remaking> remaking;
   Observers observers;
   std::optional<Planning> planning;
 };

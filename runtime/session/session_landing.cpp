@@ -66,6 +66,7 @@ Status Session::Impl::begin_landing(Held& held) {
 }
 
 Status Session::Impl::expect_unforeseen(Held& held) {
+  if (const auto made = remaking->make_all(held); !made) return made;
   Turn& begins = hidden.unforeseen.landing_begins();
   begins.await(held);
   if (memory.residency->landing() == nullptr) {

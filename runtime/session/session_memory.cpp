@@ -146,6 +146,7 @@ Result<Freed> Session::free(Address address, std::optional<StreamHandle> stream)
   const Freed freed{gone->bytes, gone->by_program, gone->origin, gone->counts};
   const std::uint64_t rounded = round_up(gone->bytes, page);
   if (const auto ready = s.executor->freeing(range, gone->id, held); !ready) return ready.error();
+  if (const auto made = s.remaking->freeing(gone->id, held); !made) return made.error();
   s.memory.residency->close(range, after);
   if (const auto taken = s.executor->freed(range); !taken) return taken.error();
   s.memory.foresight.freed(gone->id);
@@ -287,7 +288,9 @@ bool Session::Impl::relieve(std::uint64_t bytes, Held& held) {
   if (known == nullptr) return unknown;
   const auto read = s.executor->freeing_outside(known->id, held);
   if (!read) return read.error();
-  if (*read) {
+  const auto remade = s.remaking->freeing(known->id, held);
+  if (!remade) return remade.error();
+  if (*read || *remade) {
     // The program's order of streams says nothing of these reads.
     if (const auto idle = held.released([&] { return s.device.synchronize_all(); }); !idle)
       return idle.error();

@@ -21,6 +21,7 @@ void Session::Impl::plan(Held& held) {
   if (!planning->wants_to_act()) return;
   if (!setting.config.policy_chosen && setting.config.plan_file.empty() && !memory.order.eager())
     return;  // all fits
+  DeviceProbes& probes = observers.probes;
   const bool unknown = !probes.done() && planning->wants_profile() && idle_for_probe(held);
   if (unknown && !probes.done()) probes.run(held);
   planning->act([this] { return make_profile(/*estimates=*/true); }, probes.out_us_per_byte(), held);
@@ -30,12 +31,12 @@ void Session::finish_profile() {
   Impl& s = *impl_;
   Held held(s.mutex);
   if (s.planning) s.planning->abandon();  // whatever else fails, no planner is left
-  const bool wants_link =
-      !s.probes.done() && !s.setting.config.report_folder.empty() && s.tracker.iterations().count() > 0;
+  const bool wants_link = !s.observers.probes.done() && !s.setting.config.report_folder.empty() &&
+                          s.tracker.iterations().count() > 0;
   const bool idle =
       (s.observers.profiler.measuring() || wants_link || s.observers.trace) && s.idle_for_probe(held);
   s.observers.profiler.finish();
-  if (idle && wants_link) s.probes.run(held);
+  if (idle && wants_link) s.observers.probes.run(held);
   s.observers.recorder.finish();
   if (s.observers.trace)
     if (const auto written = s.observers.trace->write(s.setting.config.trace_file);
@@ -51,7 +52,7 @@ Profile Session::Impl::make_profile(bool estimates) {
   profile.host_budget_bytes = setting.limits.host_budget;
   profile.need_bytes = tracker.allocations().need_bytes();
   profile.policy = name(setting.config.policy);
-  probes.fill(profile);
+  observers.probes.fill(profile);
   observers.profiler.fill(profile, estimates);
   executor->add_places(profile, observers.profiler.settled());
   if (!estimates) return profile;
@@ -94,14 +95,14 @@ Summary Session::summary() const {
   if (s.tracker.iterations().count() > 0) summary.iterations = s.tracker.iterations().count();
   summary.planned_iterations = s.executor->counts().planned_iterations;
   summary.plans_left = s.executor->counts().left;
-  summary.replays = s.executor->counts().replays;
+  summary.replays = s.executor->counts().replays + s.remaking->replays();
   summary.substitutes = s.executor->counts().substitutes;
   summary.aliased_iterations = s.executor->counts().aliased_iterations;
   summary.any_size_iterations = s.executor->counts().any_size_iterations;
   summary.moved_frames = s.executor->counts().moves;
   if (s.planning) summary.replans = s.planning->replans();
-  summary.verified = s.verification->counts().verified;
-  summary.mismatches = s.verification->counts().mismatches;
+  summary.verified = s.verification->counts().verified + s.remaking->proofs().verified;
+  summary.mismatches = s.verification->counts().mismatches + s.remaking->proofs().mismatches;
   summary.unplanned_evictions = s.executor->counts().unplanned;
   if (const auto pace = impl_->executor->pace()) {
     summary.predicted_ms = pace->predicted_ms;

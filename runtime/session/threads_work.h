@@ -20,6 +20,7 @@ struct Work {
   const void* session = nullptr;  // whose submit it is
   // During the real call: the session's mutex, held or not.
   Held* launch = nullptr;
+  bool ran_dry = false;                // the device had nothing left to do while memory was moved for the op
   std::optional<StreamIndex> entered;  // by an unforeseen op: runtime/memory/landing.h
 };
 
@@ -32,6 +33,7 @@ class ThreadsWork {
     work.session = session;
     work.uses.clear();
     work.entered.reset();
+    work.ran_dry = false;
   }
   ~ThreadsWork() { --stack().depth; }
   ThreadsWork(const ThreadsWork&) = delete;

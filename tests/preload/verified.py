@@ -134,6 +134,49 @@ class Verified(unittest.TestCase):
                 self.assertEqual(done.summary["verified"], 0)
 
 
+class WithoutPlan(unittest.TestCase):
+    """What is dropped where no plan decides is proven in the same way."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.in_core = {device: cls.train("--no-pooch", device=device) for device in DEVICES}
+
+    @classmethod
+    def train(cls, *options, device, **env):
+        return run(device, [*DIGITS, "--iterations", "16"], *options, weights=True, env=env)
+
+    def by_demand(self, device, **env):
+        done = self.train("--policy", "demand", "--memory", "70MiB", device=device, **env)
+        self.assertEqual(done.device["violations"], [], done.err)
+        self.assertLessEqual(done.device["peak_bytes"], 70 * MIB)
+        return done
+
+    def test_right_replays_pass(self):
+        for device in DEVICES:
+            for how in ("sample", "all"):
+                with self.subTest(device=device, how=how):
+                    done = self.by_demand(device, POOCH_VERIFY=how)
+                    self.assertEqual((done.losses, done.weights), (self.in_core[device].losses, self.in_core[device].weights), done.err)
+                    self.assertGreater(done.summary["replays"], 100)
+                    self.assertGreater(done.summary["verified"], 20)
+                    self.assertEqual((done.summary["planned_iterations"], done.summary["mismatches"]), (0, 0))
+
+    def test_a_wrong_one_is_put_right_and_the_buffer_is_copied_from_then_on(self):
+        for device in DEVICES:
+            with self.subTest(device):
+                done = self.by_demand(device, LD_PRELOAD=WRONG, WRONG_REPLAY="1")
+                self.assertEqual((done.losses, done.weights), (self.in_core[device].losses, self.in_core[device].weights), done.err)
+                self.assertGreater(done.summary["mismatches"], 0)
+                self.assertIn("made again by cudnnActivationForward, is not what it was; its copy is put back", done.err)
+
+    def test_a_wrong_one_that_is_not_looked_for_shows(self):
+        for device in DEVICES:
+            with self.subTest(device):
+                done = self.by_demand(device, LD_PRELOAD=WRONG, WRONG_REPLAY="1", POOCH_VERIFY="off")
+                self.assertNotEqual(done.losses, self.in_core[device].losses)
+                self.assertEqual(done.summary["verified"], 0)
+
+
 class Large(unittest.TestCase):
     """ResNet-50 at batch 640: 51 GiB in 16, which no test could compute."""
 

@@ -1,9 +1,26 @@
 #include "tests/support/program.h"
 
+#include <memory>
+#include <utility>
+
 namespace pooch::test {
 namespace {
+
 constexpr int refused = 2;
-}
+
+class Again : public Replay {
+ public:
+  explicit Again(std::function<void(std::span<const Address>, StreamHandle)> work) : work_(std::move(work)) {}
+  Status run(std::span<const Address> operands, StreamHandle stream) override {
+    work_(operands, stream);
+    return Done{};
+  }
+
+ private:
+  std::function<void(std::span<const Address>, StreamHandle)> work_;
+};
+
+}  // namespace
 
 // The program's own ordering between its streams: before it changes over, the new one waits for the old one.
 StreamHandle Program::next_stream() {
@@ -26,6 +43,25 @@ int Program::issue(const Call& call, FunctionRef<int()> launch) {
   return status;
 }
 
+int Program::issue_kept(Call call, const Work& work) {
+  const auto again = [this, work](std::span<const Address> at, StreamHandle stream) {
+    work(at, stream);
+    if (spoils_ == 0 || --spoils_ > 0) return;
+    device_.launch(stream, [this, to = at.back()] {
+      if (auto* const w = word(to, 0)) ++*w;
+    });
+  };
+  const auto kept = [&]() -> std::unique_ptr<Replay> { return std::make_unique<Again>(again); };
+  const FunctionRef<std::unique_ptr<Replay>()> keep = kept;
+  if (keeps_ && !call.unforeseen) call.keep = &keep;
+  std::vector<Address> at;
+  for (const Access& access : call.accesses) at.push_back(access.address);
+  return issue(call, [&] {
+    work(at, call.stream);
+    return 0;
+  });
+}
+
 bool Program::allocate() {
   const std::uint64_t bytes = (1 + random_() % 5) * 2 * MiB - (random_() % 3) * stride;
   if (!session_.manages(bytes)) return true;
@@ -36,15 +72,14 @@ bool Program::allocate() {
   Tensor& t = tensors_.back();
   const std::uint64_t value = ++counter_;
   const Access access{t.address, t.bytes, Effect::overwrite};
-  const StreamHandle stream = next_stream();
-  const Tensor copy = t;
-  const int status = issue({"fill", OpKind::set, stream, {&access, 1}}, [&] {
-    device_.launch(stream, [=, this] {
-      for (std::uint64_t i = 0; i < copy.expected.size(); ++i)
-        if (auto* w = word(copy, i)) *w = value + i;
-    });
-    return 0;
-  });
+  const int status =
+      issue_kept({"fill", OpKind::set, next_stream(), {&access, 1}},
+                 [=, this, words = t.expected.size()](std::span<const Address> all, StreamHandle stream) {
+                   device_.launch(stream, [=, this, at = all[0]] {
+                     for (std::uint64_t i = 0; i < words; ++i)
+                       if (auto* w = word(at, i)) *w = value + i;
+                   });
+                 });
   for (std::uint64_t i = 0; i < t.expected.size(); ++i) t.expected[i] = value + i;
   return status == 0;
 }
@@ -77,20 +112,20 @@ bool Program::compute() {
   const auto value = [=](std::uint64_t old, std::uint64_t input, std::uint64_t i) {
     return (accumulate ? old * 31 : 0) + input * 17 + salt + i;
   };
-  const StreamHandle stream = next_stream();
-  const Tensor in_copy{in.address, in.bytes, {}}, out_copy{out.address, out.bytes, {}};
-  Call call{"compute", OpKind::elementwise, stream, std::span(accesses).subspan(hidden)};
+  Call call{"compute", OpKind::elementwise, next_stream(), std::span(accesses).subspan(hidden)};
   call.unforeseen = hidden > 0;
-  const int status = issue(call, [&] {
+  const Address from = accesses[0].address, to = accesses[1].address;
+  const auto work = [=, this](std::span<const Address> all, StreamHandle stream) {
+    const Address a = hidden > 0 ? from : all[0], b = hidden > 0 ? to : all[1];
     device_.launch(stream, [=, this] {
       for (std::uint64_t i = 0; i < count; ++i) {
-        const std::uint64_t* a = word(in_copy, i % in_words);
-        std::uint64_t* b = word(out_copy, first + i);
-        if (a && b) *b = value(*b, *a, i);
+        const std::uint64_t* read = word(a, i % in_words);
+        std::uint64_t* made = word(b, i);
+        if (read && made) *made = value(*made, *read, i);
       }
     });
-    return 0;
-  });
+  };
+  const int status = issue_kept(call, work);
   for (std::uint64_t i = 0; i < count; ++i)
     out.expected[first + i] = value(out.expected[first + i], in.expected[i % in_words], i);
   return status == 0;
@@ -102,7 +137,7 @@ bool Program::read_back(Tensor& t) {
   const int status = issue({"read", OpKind::copy_out, stream, {&access, 1}, /*blocks=*/true}, [&] {
     device_.launch(stream, [&] {
       for (std::uint64_t i = 0; i < t.expected.size(); ++i)
-        if (const auto* w = word(t, i); w == nullptr || *w != t.expected[i]) ++wrong_;
+        if (const auto* w = word(t.address, i); w == nullptr || *w != t.expected[i]) ++wrong_;
     });
     device_.drain();
     return 0;
@@ -120,6 +155,18 @@ bool Program::run(int ops) {
     if (!went) return false;
     // The program keeps its own need bounded.
     while (tensors_.size() > 14)
+      if (!release()) return false;
+  }
+  return true;
+}
+
+bool Program::repeat(int rounds, int ops) {
+  const std::mt19937 begin = random_;
+  for (int round = 0; round < rounds; ++round) {
+    random_ = begin;
+    current_ = 0;
+    if (!run(ops) || !check_all()) return false;
+    while (!tensors_.empty())
       if (!release()) return false;
   }
   return true;

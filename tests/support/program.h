@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "core/config.h"
@@ -30,6 +32,10 @@ class Program {
 
   // From now on some ops keep their operands, or the one that they read, to themselves.
   void hide() { hides_ = true; }
+  // From now on its calls can be made again. The replays' n-th, if not 0, makes something wrong.
+  void keep(int wrong = 0) { keeps_ = true, spoils_ = wrong; }
+  // The same `ops` random calls so many times, each time with tensors of its own. False: as for run.
+  bool repeat(int rounds, int ops);
   // Runs `ops` random calls. False: the session refused one (out of memory).
   bool run(int ops);
   // Every live tensor, read back through the session, is what it should be.
@@ -38,14 +44,17 @@ class Program {
   int passed() const { return passed_; }  // calls that the session did not want to know
 
  private:
-  std::uint64_t* word(const Tensor& t, std::uint64_t i) {
-    return reinterpret_cast<std::uint64_t*>(device_.translate(t.address + i * stride, sizeof(std::uint64_t)));
+  std::uint64_t* word(Address at, std::uint64_t i) {
+    return reinterpret_cast<std::uint64_t*>(device_.translate(at + i * stride, sizeof(std::uint64_t)));
   }
   bool allocate();
   bool release();
   bool compute();
   bool read_back(Tensor& t);
   StreamHandle next_stream();
+  // `work` is what the call does, in a stream, with its operands at these addresses.
+  using Work = std::function<void(std::span<const Address>, StreamHandle)>;
+  int issue_kept(Call call, const Work& work);
   int issue(const Call& call, FunctionRef<int()> launch);
 
   LazyDevice& device_;
@@ -53,7 +62,8 @@ class Program {
   std::mt19937 random_;
   StreamHandle streams_[2];
   int current_ = 0;
-  bool hides_ = false;
+  bool hides_ = false, keeps_ = false;
+  int spoils_ = 0;  // the replay that is so many replays from now
   std::vector<Tensor> tensors_;
   std::uint64_t counter_ = 0;
   int wrong_ = 0, passed_ = 0;

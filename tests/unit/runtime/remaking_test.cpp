@@ -1,0 +1,171 @@
+#include "runtime/execution/remaking.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "runtime/execution/op_costs.h"
+#include "runtime/session/session.h"
+#include "tests/support/ladder.h"
+#include "tests/support/program.h"
+
+namespace pooch::runtime {
+namespace {
+
+using test::LazyDevice;
+using test::OpenDevice;
+using test::session_config;
+
+std::unique_ptr<Session> open(Device& device, const Config& config) {
+  auto session = Session::open(config, device);
+  EXPECT_TRUE(session) << session.error().message;
+  return std::move(*session);
+}
+
+// Digests of test devices are slow: they are asked for where they are what is tested.
+Config short_of_memory(const char* cap, Verify verify = Verify::off) {
+  Config config = session_config(cap, "256MiB");
+  config.verify = verify;
+  config.timer = Timer::none;  // what is timed for plans stays where it is
+  return config;
+}
+
+TEST(Remaking, ProgramsThatRepeatThemselvesSeeTheirOwnDataWhereSomeIsDropped) {
+  std::uint64_t replays = 0;
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    LazyDevice device(512 * MiB, seed);
+    const std::string cap = std::to_string(24 + 2 * (seed % 12)) + "MiB";
+    const auto session = open(device, short_of_memory(cap.c_str()));
+    test::Program program(device, *session, seed);
+    program.keep();
+    if (seed % 4 == 3) program.hide();
+    ASSERT_TRUE(program.repeat(8, 100)) << "seed " << seed << ": " << program.wrong_words() << " wrong words";
+    device.drain();
+    ASSERT_TRUE(device.complaints().empty()) << "seed " << seed << ": " << device.complaints().front();
+    replays += session->summary().replays;
+  }
+  EXPECT_GT(replays, 500u);
+}
+
+// The property above must be able to fail.
+TEST(Remaking, AWrongReplayShowsWhereNobodyLooksForIt) {
+  int shown = 0;
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    LazyDevice device(512 * MiB, seed);
+    const auto session = open(device, short_of_memory("32MiB"));
+    test::Program program(device, *session, seed);
+    program.keep(/*wrong=*/1);
+    shown += !program.repeat(8, 100);
+  }
+  EXPECT_GT(shown, 0);
+}
+
+TEST(Remaking, AWrongReplayIsFoundAndTheCopyIsPutBack) {
+  std::uint64_t found = 0;
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    LazyDevice device(512 * MiB, seed);
+    const auto session = open(device, short_of_memory("32MiB", Verify::sample));
+    test::Program program(device, *session, seed);
+    program.keep(/*wrong=*/1);
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(program.repeat(4, 100)) << "seed " << seed << ": " << program.wrong_words() << " wrong words";
+    (void)testing::internal::GetCapturedStderr();
+    found += session->summary().mismatches;
+  }
+  EXPECT_GT(found, 0u);
+}
+
+// A loop of eight maps and two buffers more, 40 MiB, in 24.
+class Loop : public test::Ladder<Session> {
+ public:
+  using Ladder::Ladder;
+
+  // Between the two halves of an iteration something may come in between.
+  void iterate(const std::function<void(Loop&)>& between) {
+    twin(0);
+    twin(1);
+    forward();
+    between(*this);
+    for (int map = maps; map-- > 0;) backward(map);
+    update();
+  }
+  Address weight() const { return weights(); }
+  void unknown() {
+    Call made{"unknown", OpKind::bare_launch, StreamHandle::legacy, {}};
+    made.unforeseen = true;
+    EXPECT_EQ(submit(made), 0);
+  }
+  std::function<int(const Call&)> submit;
+};
+
+struct Outcome {
+  std::uint64_t result, replays;
+};
+
+Outcome run(const char* cap, const std::function<void(Loop&)>& between) {
+  OpenDevice device(512 * MiB);
+  const auto session = open(device, short_of_memory(cap));
+  Loop loop(device, *session);
+  loop.submit = [&](const Call& call) {
+    return session->submit(
+        call, [] { return 0; }, 2);
+  };
+  for (int i = 0; i < 12; ++i) loop.iterate(between);
+  const std::uint64_t result = loop.result();
+  EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
+  return {result, session->summary().replays};
+}
+
+void nothing(Loop&) {}
+
+TEST(Remaking, ALoopWithoutAPlanDropsAndMakesAgain) {
+  const Outcome capped = run("24MiB", nothing);
+  EXPECT_GT(capped.replays, 20u);
+  EXPECT_EQ(capped.result, run("256MiB", nothing).result);
+}
+
+TEST(Remaking, WhatIsDroppedIsMadeBeforeItsInputsChange) {
+  const auto change = [](Loop& loop) { loop.send(loop.weight(), StreamHandle::legacy); };
+  const Outcome capped = run("24MiB", change);
+  EXPECT_GT(capped.replays, 20u);
+  EXPECT_EQ(capped.result, run("256MiB", change).result);
+}
+
+TEST(Remaking, WhatIsDroppedIsMadeBeforeAnOpThatNamesNothing) {
+  const auto unknown = [](Loop& loop) { loop.unknown(); };
+  EXPECT_EQ(run("24MiB", unknown).result, run("256MiB", unknown).result);
+}
+
+// Of each so many ops the first two wait.
+double price_after(std::uint64_t interval) {
+  LazyDevice device(64 * MiB);
+  OpCosts costs(device);
+  for (std::uint64_t op = 0; op < 20'000; ++op) costs.passed(op % interval < 2);
+  return costs.us_per_byte();
+}
+
+TEST(OpCosts, AByteOnTheLinkIsDearerTheMoreOpsWait) {
+  EXPECT_GT(price_after(250), 10 * price_after(1000));
+  EXPECT_GT(price_after(1000), price_after(30'000));
+}
+
+TEST(OpCosts, AnOpThatWaitsAloneSaysNothing) {
+  LazyDevice device(64 * MiB);
+  OpCosts alone(device), never(device);
+  for (int op = 0; op < 10'000; ++op) {
+    alone.passed(op % 100 == 0);
+    never.passed(false);
+  }
+  EXPECT_EQ(alone.us_per_byte(), never.us_per_byte());
+}
+
+TEST(OpCosts, WhereAllOpsWaitAByteHasAMostThatItIsWorth) {
+  LazyDevice device(64 * MiB);
+  OpCosts costs(device);
+  for (int op = 0; op < 10'000; ++op) costs.passed(true);
+  EXPECT_LE(costs.us_per_byte(), 1e-3);
+}
+
+}  // namespace
+}  // namespace pooch::runtime
