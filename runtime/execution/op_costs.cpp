@@ -11,13 +11,14 @@ namespace {
 
 // An op is timed so often; the least time counts, since others may have run beside it.
 constexpr std::uint32_t wanted = 2;
-// A byte's worth, in microseconds: where it begins (a link of 1 TB/s), and what it can be (1 GB/s).
-constexpr double least = 1e-6, most = 1e-3;
-// It rises with every op that waits, and falls otherwise, the faster the higher it is: so the share of ops
-// that wait sets how high it stands, and it does not rise without end where some wait whatever is done.
+// The most that a byte can be worth, in microseconds: on a link of 1 GB/s.
+constexpr double most = 1e-3;
+// A byte's worth rises with every op that says that the link is busy, and falls otherwise, the faster the
+// higher it is: so the share of such ops sets how high it stands, and it does not rise without end where some
+// wait whatever is done.
 constexpr double rise = 1.5, fall = 0.00015;
-
-// Ops: a wait says that the link is busy if another one came so shortly before it.
+// An op that waits says so if another one waited at most so many ops before it. One alone may need much at
+// once, and would wait at any price.
 constexpr std::uint64_t in_succession = 16;
 
 }  // namespace
@@ -59,12 +60,11 @@ std::optional<double> OpCosts::us(std::uint64_t key) const {
   return found->second.us;
 }
 
-// An op alone may need much at once, and would wait at any price.
 void OpCosts::passed(bool ran_dry) {
   ++since_dry_;
   const bool busy = ran_dry && since_dry_ <= in_succession;
   if (ran_dry) since_dry_ = 0;
-  const double by = busy ? rise : 1 - fall * (1 + std::log(std::max(us_per_byte_, least) / least));
+  const double by = busy ? rise : 1 - fall * (1 + std::log(us_per_byte_ / least));
   us_per_byte_ = std::clamp(us_per_byte_ * by, least, most);
 }
 

@@ -1,8 +1,8 @@
 // How long ops take that may be made again, and what a byte on the link is worth in such time.
 //
-// No rate of the link is asked for. Where the device has run dry while something was moved, bytes become
-// dearer; as long as it does not, they become cheaper. So as much is made again as the link cannot carry, and
-// what takes least time per byte comes first.
+// No rate of the link is asked for. Where the device runs dry again and again while something is moved,
+// bytes become dearer; as long as it does not, they become cheaper. So as much is made again as the link
+// cannot carry, and what takes least time per byte comes first.
 //
 // The session's mutex guards it.
 #pragma once
@@ -48,7 +48,8 @@ class OpCosts {
   std::uint64_t next_ = 0;
   std::map<std::uint64_t, std::uint64_t> pending_;  // keys by number
   std::map<std::uint64_t, Known> known_;            // by key
-  double us_per_byte_ = 0;
+  static constexpr double least = 1e-6;             // of us_per_byte_: on a link of 1 TB/s
+  double us_per_byte_ = least;
   std::uint64_t since_dry_ = ~std::uint64_t{0} / 2;  // ops since the device last ran dry
   std::vector<cupti::OpTime> times_;                 // reused storage
 };

@@ -142,6 +142,13 @@ void Recipes::forget(AllocationId buffer) {
   by_buffer_.erase(found);
 }
 
+void Recipes::forget_what_is_there() {
+  std::vector<AllocationId> there;
+  for (const auto& [buffer, recipe] : by_buffer_)
+    if (!recipe.dropped) there.push_back(buffer);
+  for (const AllocationId buffer : there) forget(buffer);
+}
+
 void Recipes::forget_all() {
   while (!by_buffer_.empty()) forget(by_buffer_.begin()->first);
 }

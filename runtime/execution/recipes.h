@@ -52,7 +52,8 @@ class Recipes {
   void launched(const tracker::Op& op, const std::shared_ptr<const KeptCall>& kept);
   // The allocation ends.
   void freed(AllocationId allocation);
-  void forget(AllocationId buffer);
+  // All but those of what is dropped.
+  void forget_what_is_there();
   void forget_all();
 
   bool empty() const { return by_buffer_.empty(); }
@@ -70,6 +71,7 @@ class Recipes {
 
  private:
   static bool makes(const tracker::Op& op, std::size_t operand);
+  void forget(AllocationId buffer);
   const Recipe* changed_in_place(const tracker::Op& op) const;
   void changed(AllocationId allocation, const Recipe* but);
   void add_call(Recipe& recipe, const tracker::Op& op, const std::shared_ptr<const KeptCall>& kept);

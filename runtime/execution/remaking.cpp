@@ -61,7 +61,8 @@ Status Remaking::before(const Call& call, const tracker::Op& op, std::vector<Wan
   const auto next = [&] { return next_lacking(call, op); };
   if (next())
     for (const tracker::Operand& operand : op.operands) wanted.emplace_back(wanted_, operand.allocation);
-  return make_while(next, call.stream, wanted, held);
+  // A stream of pooch's own is not behind the program's work.
+  return make_while(next, call.own ? std::nullopt : std::optional(call.stream), wanted, held);
 }
 
 // What is made stays, or is copied, until all of it is made: dropped again, it would have to be made again.
@@ -78,11 +79,13 @@ Status Remaking::make_while(FunctionRef<std::optional<AllocationId>()> next,
   return Done{};
 }
 
-std::optional<std::uint64_t> Remaking::begun(const Call& call, const tracker::Op& op) {
-  return recipes_.wants(call, op) ? costs_.begin(op.local_key, call.stream) : std::nullopt;
+std::optional<std::uint64_t> Remaking::begun(const Call& call, const tracker::Op& op, bool timed) {
+  ++launching_;
+  return timed && recipes_.wants(call, op) ? costs_.begin(op.local_key, call.stream) : std::nullopt;
 }
 
 void Remaking::ended(std::optional<std::uint64_t> number, const Call& call) {
+  --launching_;
   if (number) costs_.end(*number, call.stream);
 }
 
@@ -140,6 +143,13 @@ Result<bool> Remaking::freeing(AllocationId allocation, Held& held) {
   recipes_.freed(allocation);
   forget_lost();
   return replays_ != before;
+}
+
+// What the program does next is not reported: what is there keeps no recipe. What is dropped keeps its own,
+// since `before` is asked all the same.
+void Remaking::look_away() {
+  allowed_ = false;
+  if (!recipes_.empty()) recipes_.forget_what_is_there();
 }
 
 Status Remaking::make_all(Held& held) {
@@ -221,7 +231,7 @@ std::uint32_t Remaking::depth_above(const Recipe& recipe) const {
 }
 
 Result<std::uint64_t> Remaking::drop(const Chunk& chunk, std::uint64_t gathering) {
-  if (!allowed_ || parts_.residency.landing() != nullptr) return std::uint64_t{0};
+  if (!allowed_ || launching_ > 0 || parts_.residency.landing() != nullptr) return std::uint64_t{0};
   Recipe* const recipe = recipes_.of(chunk.owner);
   if (recipe == nullptr || !can_drop(*recipe, gathering)) return std::uint64_t{0};
   const std::uint64_t bytes = bytes_to_copy(*recipe);
@@ -334,16 +344,17 @@ Result<Range*> Remaking::place_outputs(AllocationId buffer, const KeptCall& call
 Status Remaking::run(AllocationId buffer, const KeptCall& call, StreamHandle stream, Held& held) {
   const auto beside = place_outputs(buffer, call);
   if (!beside) return beside.error();
-  Status outcome = parts_.placement.place(call.function, call_.operands(), uses_, held);
+  std::vector<ChunkUse> uses;
+  Status outcome = parts_.placement.place(call.function, call_.operands(), uses, held);
   const Recipe* const recipe = recipes_.of(buffer);
   const bool still = recipe != nullptr && recipe->dropped;
-  if (outcome && still) outcome = Residency::has_content(uses_, /*remaking=*/true);
+  if (outcome && still) outcome = Residency::has_content(uses, /*remaking=*/true);
   if (outcome && still) {
-    const auto launched = launch_replay(parts_, {call_, call, nullptr, stream}, uses_, trace_);
+    const auto launched = launch_replay(parts_, {call_, call, nullptr, stream}, uses, trace_);
     if (!launched) outcome = launched.error();
     // Other streams know nothing of this work.
     if (launched)
-      for (const ChunkUse& use : uses_) use.chunk->before.add(*launched);
+      for (const ChunkUse& use : uses) use.chunk->before.add(*launched);
     replays_ += outcome ? 1 : 0;
   }
   if (*beside != nullptr)

@@ -69,11 +69,12 @@ class Remaking final : public Remaker {
   Status before(const Call& call, const tracker::Op& op, std::vector<Wanted>& wanted, Held& held);
   // Whether that is to be called (again).
   bool lacks(const Call& call, const tracker::Op& op) const;
-  // Around the launch of an op that no plan covers, and that may be a recipe's: times it. `ended` gets what
-  // `begun` returned.
-  std::optional<std::uint64_t> begun(const Call& call, const tracker::Op& op);
+  // Around the launch of any op. Until it has ended nothing is dropped: what the call is changing may be what
+  // a buffer is made from. `timed`: it may be a recipe's, and no plan covers it. `ended` gets what `begun`
+  // returned.
+  std::optional<std::uint64_t> begun(const Call& call, const tracker::Op& op, bool timed);
   void ended(std::optional<std::uint64_t> number, const Call& call);
-  // Any op was launched, and may have failed.
+  // It was launched, and may have failed.
   void note_launch(const tracker::Op& op, Mark mark);
   // Whether the device has done all that was launched before, while the host waited for copies
   // (`waits_before`: StreamOrder::own_waits before it did), or while what the op uses has not arrived.
@@ -87,6 +88,8 @@ class Remaking final : public Remaker {
 
   // The allocation is about to end. True: calls that read it were launched just now. Errors: as for `before`.
   Result<bool> freeing(AllocationId allocation, Held& held);
+  // Ops are launched that are not reported here.
+  void look_away();
   // Makes everything again, and forgets all recipes: what follows is not reported here. Errors: as for
   // `before`.
   Status make_all(Held& held);
@@ -126,12 +129,11 @@ class Remaking final : public Remaker {
   Turn turn_;  // one thread at a time makes something again
   std::multiset<AllocationId> wanted_;
   bool allowed_ = false;
+  int launching_ = 0;                        // calls on their way
   std::uint64_t largest_ = 0, replays_ = 0;  // bytes that an op needed at once
   Trace* trace_ = nullptr;
   std::optional<Mark> latest_op_;
-  // Reused storage.
-  ReplayCall call_;
-  std::vector<ChunkUse> uses_;
+  ReplayCall call_;  // reused storage
 };
 
 }  // namespace pooch::runtime

@@ -247,7 +247,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   const auto timed =
       s.observers.profiler.timing() ? std::optional(s.observers.profiler.begin(call.stream)) : std::nullopt;
   // Events of another timer would be in the time that is measured for plans.
-  const auto costs = !position && !timed && s.streams() ? s.remaking->begun(call, w.op) : std::nullopt;
+  const auto costs = s.remaking->begun(call, w.op, !position && !timed && s.streams());
   const int status = s.launch(call, w, launch, held);
   s.remaking->ended(costs, call);
   if (s.observers.trace) s.observers.trace->end(shown);
@@ -280,7 +280,10 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
 void Session::Impl::move_ahead(const Call& call, const Work& w, bool planned, bool timed, Held& held) {
   // As long as nothing was ever short, nobody need know what comes.
   if (setting.config.policy == Policy::keep || memory.placement->fallbacks() == 0) return;
-  if (planned || !streams()) return memory.foresight.lose_track();
+  if (planned || !streams()) {
+    remaking->look_away();
+    return memory.foresight.lose_track();
+  }
   memory.streaming->passed(w.op, w.uses);
   remaking->launched(call, w.op, w.uses, w.ran_dry);
   remaking->allow(!timed && memory.foresight.foresees());
@@ -339,7 +342,10 @@ void Session::note_host_blocking(StreamHandle stream) {
 }
 
 void Session::stream_destroyed(StreamHandle stream) {
-  const Held held(impl_->mutex);
+  Held held(impl_->mutex);
+  // Calls that were made in it cannot be repeated there any more.
+  if (const auto made = impl_->remaking->make_all(held); !made)
+    impl_->failures.report("making dropped memory again", made.error(), "who needs it is refused");
   impl_->memory.space.disown(stream);
   impl_->observers.profiler.stream_destroyed(stream);
   impl_->memory.order.retire(stream);

@@ -67,6 +67,7 @@ struct Session::Impl {
 
   // --- session_memory.cpp
   std::optional<Address> address_for(std::uint64_t bytes, StreamHandle stream);
+  void forget_ranges(const std::vector<Residency::Span>& ranges);
   Result<std::optional<Address>> reuse_memory(std::uint64_t bytes, StreamHandle stream);
   Status allocate_range(std::uint64_t bytes, StreamHandle stream, std::optional<Address>& address,
                         Held& held);

@@ -53,6 +53,12 @@ std::optional<Address> Session::Impl::address_for(std::uint64_t bytes, StreamHan
   return memory.space.allocate(bytes, stream, when);
 }
 
+// Free ranges, whose memory is gone: any size may be cut from them.
+void Session::Impl::forget_ranges(const std::vector<Residency::Span>& ranges) {
+  executor->forget_places();
+  memory.space.coalesce(ranges);
+}
+
 // Where all fits, free ranges keep their memory for allocations of the same size. A program whose sizes vary
 // has other ones each time: then they are given what is left of others, as far as more is idle than a
 // framework's own allocator keeps. Nothing: it is given memory of its own.
@@ -67,7 +73,7 @@ Result<std::optional<Address>> Session::Impl::reuse_memory(std::uint64_t bytes, 
     const auto forgotten =
         memory.residency->forget_unused([this](const Range& range) { memory.departures->forget(range); });
     if (!forgotten) return forgotten.error();
-    memory.space.coalesce(*forgotten);
+    forget_ranges(*forgotten);
   }
   // Handles of sizes that nobody asked for.
   const std::uint64_t most = 2 * usage.peak, all = pool.created() + bytes;
@@ -87,8 +93,7 @@ Status Session::Impl::allocate_range(std::uint64_t bytes, StreamHandle stream,
   const auto forgotten =
       memory.demand->forget_unused([this](const Range& range) { memory.departures->forget(range); }, held);
   if (!forgotten) return forgotten.error();
-  executor->forget_places();
-  memory.space.coalesce(*forgotten);
+  forget_ranges(*forgotten);
   address = memory.space.allocate(bytes, stream);
   if (!address) return Error{ErrorCode::out_of_memory, "the address space is exhausted"};
   return Done{};

@@ -91,26 +91,49 @@ class Loop : public test::Ladder<Session> {
     update();
   }
   Address weight() const { return weights(); }
+  // Other work goes on while the host waits in a copy that changes the weights.
+  void send_slowly(const std::function<void()>& meanwhile) {
+    const Access whole{weights(), touched, Effect::overwrite};
+    Call made{"send", OpKind::copy_in, StreamHandle::legacy, {&whole, 1}, /*blocks=*/true};
+    EXPECT_EQ(session->submit(
+                  made,
+                  [&] {
+                    meanwhile();
+                    device().drain();
+                    for (std::uint64_t i = 0; i < words; ++i)
+                      if (auto* const w = word(weights(), i)) *w = 7 + i;
+                    return 0;
+                  },
+                  2),
+              0);
+  }
+  // A graph names the maps for a while.
+  void hold_maps() {
+    std::vector<Access> all;
+    for (int each = 0; each < 3; ++each) all.push_back({map(each), touched, Effect::read_write});
+    std::vector<Kept> kept;
+    EXPECT_TRUE(session->hold(all, kept));
+    session->let_go(kept);
+  }
   void unknown() {
     Call made{"unknown", OpKind::bare_launch, StreamHandle::legacy, {}};
     made.unforeseen = true;
-    EXPECT_EQ(submit(made), 0);
+    EXPECT_EQ(session->submit(
+                  made, [] { return 0; }, 2),
+              0);
   }
-  std::function<int(const Call&)> submit;
+  Session* session = nullptr;
 };
 
 struct Outcome {
   std::uint64_t result, replays;
 };
 
-Outcome run(const char* cap, const std::function<void(Loop&)>& between) {
-  OpenDevice device(512 * MiB);
+Outcome run(const char* cap, const std::function<void(Loop&)>& between, unsigned seed = 0) {
+  OpenDevice device(512 * MiB, seed);
   const auto session = open(device, short_of_memory(cap));
   Loop loop(device, *session);
-  loop.submit = [&](const Call& call) {
-    return session->submit(
-        call, [] { return 0; }, 2);
-  };
+  loop.session = session.get();
   for (int i = 0; i < 12; ++i) loop.iterate(between);
   const std::uint64_t result = loop.result();
   EXPECT_TRUE(device.complaints().empty()) << device.complaints().front();
@@ -135,6 +158,21 @@ TEST(Remaking, WhatIsDroppedIsMadeBeforeItsInputsChange) {
 TEST(Remaking, WhatIsDroppedIsMadeBeforeAnOpThatNamesNothing) {
   const auto unknown = [](Loop& loop) { loop.unknown(); };
   EXPECT_EQ(run("24MiB", unknown).result, run("256MiB", unknown).result);
+}
+
+TEST(Remaking, WhatIsMadeFromMemoryThatACallIsChangingIsNotDropped) {
+  const auto slowly = [](Loop& loop) {
+    loop.send_slowly([&] {
+      for (int map = 2; map < Loop::maps; ++map) loop.forward(map);
+    });
+  };
+  EXPECT_EQ(run("24MiB", slowly).result, run("256MiB", slowly).result);
+}
+
+TEST(Remaking, WhatAGraphNamesForAWhileHasItsContentThenAndLater) {
+  const auto hold = [](Loop& loop) { loop.hold_maps(); };
+  for (unsigned seed = 0; seed < 12; ++seed)
+    EXPECT_EQ(run("24MiB", hold, seed).result, run("256MiB", hold, seed).result) << "seed " << seed;
 }
 
 // Of each so many ops the first two wait.
