@@ -108,7 +108,55 @@ TEST(SoftgpuGraph, WhatMightWaitForTheDeviceSpoilsACapture) {
   });
 }
 
-TEST(SoftgpuGraph, GraphsHoldNoMemory) {
+cuuint64_t graph_bytes() {
+  cuuint64_t bytes = 0;
+  EXPECT_EQ(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &bytes), CUDA_SUCCESS);
+  return bytes;
+}
+
+// What it frees itself serves again in the same graph.
+TEST(SoftgpuGraph, ACapturedAllocationIsThereAsLongAsAGraphHasItsNode) {
+  ON_DEVICE(small, "^$", {
+    const CUstream stream = new_stream();
+    EXPECT_EQ(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    CUdeviceptr first = 0;
+    CUdeviceptr second = 0;
+    CUdeviceptr third = 0;
+    EXPECT_EQ(cuMemAllocAsync(&first, 4096, stream), CUDA_SUCCESS);
+    EXPECT_EQ(fill(first, 1024, 1, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFreeAsync(first, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemAllocAsync(&second, 4096, stream), CUDA_SUCCESS);
+    EXPECT_EQ(second, first);
+    EXPECT_EQ(cuMemAllocAsync(&third, 4096, stream), CUDA_SUCCESS);
+    EXPECT_NE(third, first);
+    EXPECT_EQ(fill(third, 1024, 1, stream), CUDA_SUCCESS);
+    CUgraph graph = nullptr;
+    EXPECT_EQ(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    const CUgraphExec exec = instantiated(graph);
+    EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_EQ(graph_bytes(), 8192U);
+    EXPECT_EQ(cuMemFreeAsync(third, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_EQ(graph_bytes(), 0U);
+  });
+}
+
+TEST(SoftgpuGraph, AGraphDoesNotFreeWhatItDidNotAllocate) {
+  ON_DEVICE(small, "^$", {
+    const CUstream stream = new_stream();
+    const CUdeviceptr outside = allocate(4096);
+    EXPECT_EQ(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFreeAsync(outside, stream), CUDA_ERROR_INVALID_VALUE);
+    CUgraph graph = nullptr;
+    EXPECT_EQ(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    EXPECT_EQ(fill(outside, 1024, 1, stream), CUDA_SUCCESS);
+  });
+}
+
+TEST(SoftgpuGraph, GraphsOfWhichNoneAllocatesHoldNoMemory) {
   ON_DEVICE(small, "^$", {
     cuuint64_t bytes = 1;
     for (const auto attribute : {CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH}) {

@@ -130,7 +130,10 @@ SOFTGPU_EXPORT(cuDeviceGetGraphMemAttribute)
   if (!m.has(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (value == nullptr || attribute < 0 || attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
     return CUDA_ERROR_INVALID_VALUE;
-  *static_cast<cuuint64_t*>(value) = 0;
+  const Memory::GraphBytes& bytes = m.memory.graph_bytes(device);
+  const bool high =
+      attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+  *static_cast<cuuint64_t*>(value) = high ? bytes.high : bytes.now;
   return CUDA_SUCCESS;
 }
 SOFTGPU_EXPORT(cuDeviceGraphMemTrim)(CUdevice device) {

@@ -32,7 +32,7 @@ Memory::Memory(AddressMap& addresses, PhysicalMemory& physical, PhysicalMemory& 
       violations_(violations) {
   for (int device = 0; device < devices; ++device) {
     Pool* const pool = create_pool(device_pool(device));
-    devices_.push_back({{}, pool, pool});
+    devices_.push_back({{}, pool, pool, {}});
   }
 }
 
@@ -155,6 +155,7 @@ CUresult Memory::free(Lock& lock, const Caller& caller, CUdeviceptr address) {
   Object* object = addresses_.starts(address);
   if (object == nullptr || object->kind == ObjectKind::mapping || object->freeing)
     return bad_free(caller, address);
+  if (graph_block(address)) return CUDA_SUCCESS;  // its graph has it until that ends
   object->freeing = true;
   scheduler_.wait_context(lock, nullptr);
   if (violations_.sticky()) return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -168,7 +169,7 @@ CUresult Memory::free(Lock& lock, const Caller& caller, CUdeviceptr address) {
 CUresult Memory::allocate_async(Lock& lock, const Caller& caller, std::uint64_t bytes, Pool& pool,
                                 const StreamPtr& stream, CUdeviceptr* out) {
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // graphs have no memory of their own
+  if (stream->capture) return allocate_captured(lock, caller, bytes, stream, out);
   if (pool.props.maxSize != 0 && pool.used + bytes > pool.props.maxSize) return CUDA_ERROR_OUT_OF_MEMORY;
   Object object{ObjectKind::pool_allocation, 0, bytes, {}};
   object.context = caller.context;
@@ -202,7 +203,7 @@ CUresult Memory::free_async(Lock& lock, const Caller& caller, CUdeviceptr addres
   Object* object = addresses_.starts(address);
   if (object == nullptr || object->kind == ObjectKind::mapping || object->freeing)
     return bad_free(caller, address);
-  if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (stream->capture || graph_block(address)) return free_of_graph(lock, caller, address, stream);
   object->freeing = true;
   Work work;
   work.by.name = caller.name;

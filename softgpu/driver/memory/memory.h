@@ -11,6 +11,7 @@
 
 #include "softgpu/driver/memory/overheads.h"
 #include "softgpu/driver/memory/slab.h"
+#include "softgpu/driver/order/capture.h"
 #include "softgpu/driver/order/scheduler.h"
 #include "softgpu/driver/space/address.h"
 
@@ -83,6 +84,14 @@ class Memory {
   CUresult retain(CUdeviceptr address, CUmemGenericAllocationHandle* out);
   const Handle* find_handle(CUmemGenericAllocationHandle handle) const;
 
+  // Of graphs on the device.
+  struct GraphBytes {
+    std::uint64_t now = 0, high = 0;
+  };
+  const GraphBytes& graph_bytes(int device) const {
+    return devices_[static_cast<std::size_t>(device)].graphs;
+  }
+
   // Frees every allocation that a context made.
   void free_all(const Caller& caller);
 
@@ -93,6 +102,10 @@ class Memory {
   CUresult place(Lock& lock, std::uint64_t bytes, int device, const VectorClock& clock, Pool* pool,
                  Object& object, std::vector<ReleasePtr>& releases);
   void take_away(Object& object, const Access& by, const ReleasePtr& release);
+  CUresult allocate_captured(Lock& lock, const Caller& caller, std::uint64_t bytes, const StreamPtr& stream,
+                             CUdeviceptr* out);
+  CUresult free_of_graph(Lock& lock, const Caller& caller, CUdeviceptr address, const StreamPtr& stream);
+  GraphBlockPtr graph_block(CUdeviceptr address) const;
   CUresult bad_free(const Caller& caller, CUdeviceptr address);
   void drop_if_unused(const std::shared_ptr<Handle>& handle, const Access& by);
   bool whole_mappings(CUdeviceptr at, std::uint64_t bytes, std::vector<Object*>& out);
@@ -109,6 +122,7 @@ class Memory {
     SlabSpace slabs;
     Pool* default_pool;
     Pool* current_pool;
+    GraphBytes graphs;
   };
   SlabSpace& slabs_of(const Object& object) {
     return devices_[static_cast<std::size_t>(physical_.device_of(object.extents.front().offset))].slabs;
@@ -117,6 +131,7 @@ class Memory {
   std::vector<PerDevice> devices_;
   std::map<CUmemGenericAllocationHandle, std::shared_ptr<Handle>> handles_;
   CUmemGenericAllocationHandle next_handle_ = 1;
+  std::map<CUdeviceptr, std::weak_ptr<GraphBlock>> graph_blocks_;
 };
 
 }  // namespace softgpu

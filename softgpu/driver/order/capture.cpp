@@ -69,6 +69,7 @@ CUresult Captures::end(const StreamPtr& stream, std::vector<Work>* nodes) {
   capture->active = false;
   capture->streams.clear();
   capture->origin = nullptr;
+  capture->free.clear();
   std::erase(active_, capture);
   if (!capture->valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (!joined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;

@@ -7,6 +7,9 @@
 
 #include <cuda.h>
 
+#include <functional>
+#include <map>
+#include <memory>
 #include <set>
 #include <thread>
 #include <vector>
@@ -14,6 +17,18 @@
 #include "softgpu/driver/terms/stream.h"
 
 namespace softgpu {
+
+// Memory of captured allocations. It ends with the last graph that has one of their nodes, and all that was
+// made from those.
+struct GraphBlock {
+  CUdeviceptr address = 0;
+  std::uint64_t bytes = 0;
+  std::function<void()> end;
+  ~GraphBlock() {
+    if (end) end();
+  }
+};
+using GraphBlockPtr = std::shared_ptr<GraphBlock>;
 
 struct Capture {
   StreamPtr origin;  // that it was begun in
@@ -24,6 +39,7 @@ struct Capture {
   bool active = true;
   std::set<StreamPtr> streams;
   std::vector<Work> nodes;
+  std::multimap<std::uint64_t, GraphBlockPtr> free;  // by bytes: what captured frees gave back
 
   CUresult take(Stream& stream, Work work);
   // An event: the point behind what the stream has put in.
