@@ -17,11 +17,16 @@ namespace {
 
 POOCH_REAL(cuda, cuStreamIsCapturing);
 POOCH_REAL(cuda, cuStreamGetCaptureInfo_v2);
+POOCH_REAL(cuda, cuEventCreate);
+POOCH_REAL(cuda, cuEventDestroy_v2);
+POOCH_REAL(cuda, cuEventRecord);
+POOCH_REAL(cuda, cuStreamWaitEvent);
 
 struct Captures {
   std::mutex mutex;                // a leaf
   std::set<StreamHandle> streams;  // in which capture was begun and has not been ended
   std::map<cuuint64_t, std::shared_ptr<GraphMemory>> memories;  // by the driver's number
+  std::map<cuuint64_t, std::set<StreamHandle>> freed_in;        // likewise
 };
 Captures& book() {
   static auto* const one = new Captures;  // never destroyed, like all that hooks use
@@ -76,6 +81,38 @@ void note_capture(const Scope& scope, StreamHandle stream) {
 
 std::uint64_t capture_ending(const Scope& scope, StreamHandle stream) {
   return capture_number(scope, stream).value_or(0);
+}
+
+void note_captured_free(const Scope& scope, StreamHandle stream) {
+  const auto number = capture_number(scope, stream);
+  if (!number || *number == 0) return;
+  const std::lock_guard lock(book().mutex);
+  book().freed_in[*number].insert(stream);
+}
+
+void join_captured_frees(const Scope& scope, std::uint64_t number, StreamHandle stream) {
+  std::set<StreamHandle> streams;
+  {
+    const std::lock_guard lock(book().mutex);
+    const auto found = book().freed_in.find(number);
+    if (found == book().freed_in.end()) return;
+    streams = std::move(found->second);
+    book().freed_in.erase(found);
+  }
+  auto* const create = real_cuEventCreate.get(scope);
+  auto* const record = real_cuEventRecord.get(scope);
+  auto* const wait = real_cuStreamWaitEvent.get(scope);
+  auto* const destroy = real_cuEventDestroy_v2.get(scope);
+  if (create == nullptr || record == nullptr || wait == nullptr || destroy == nullptr) return;
+  for (const StreamHandle each : streams) {
+    if (each == stream) continue;
+    CUevent event = nullptr;
+    if (create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return;
+    // Where this fails, so does the call that ends the capture.
+    if (record(event, reinterpret_cast<CUstream>(each)) == CUDA_SUCCESS)
+      (void)wait(reinterpret_cast<CUstream>(stream), event, 0);
+    (void)destroy(event);
+  }
 }
 
 std::shared_ptr<GraphMemory> take_captured(std::uint64_t number) {

@@ -21,6 +21,11 @@ void note_capture(const Scope& scope, StreamHandle stream);
 // Ahead of the call that ends the capture which `stream` is part of. The driver's number of it; 0: of none
 // that goes on, or the driver does not say; then what the capture holds is never let go.
 std::uint64_t capture_ending(const Scope& scope, StreamHandle stream);
+// The program frees memory in a stream that is being captured.
+void note_captured_free(const Scope& scope, StreamHandle stream);
+// Ahead of the call that ends that capture in `stream`: joins the other streams in which it freed. PyTorch's
+// stream-ordered allocator leaves its own such streams unjoined, and the capture would fail.
+void join_captured_frees(const Scope& scope, std::uint64_t number, StreamHandle stream);
 // What that capture has touched, once; nullptr: nothing.
 std::shared_ptr<GraphMemory> take_captured(std::uint64_t number);
 // The program destroys the stream.

@@ -31,6 +31,7 @@ CUresult begin_capture(const Scope& scope, StreamHandle stream, RealCall&& real)
 template <class RealCall>
 CUresult end_capture(const Scope& scope, StreamHandle stream, CUgraph* graph, RealCall&& real) {
   const std::uint64_t number = capture_ending(scope, stream);
+  join_captured_frees(scope, number, stream);
   const CUresult status = real();
   const auto memory = take_captured(number);  // let go here where the capture failed
   if (status == CUDA_SUCCESS && graph != nullptr && *graph != nullptr) keep_for_graph(*graph, memory);

@@ -163,8 +163,10 @@ CUresult release(const Scope& scope, CUdeviceptr address, std::optional<StreamHa
     return real();
   }
   // A graph frees what it allocated.
-  if (stream && captured(scope, *stream) && session_of_block(address) != nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (stream && captured(scope, *stream)) {
+    if (session_of_block(address) != nullptr) return CUDA_ERROR_INVALID_VALUE;
+    note_captured_free(scope, *stream);
+  }
   runtime::Session* knows = nullptr;
   runtime::Freed gone{};
   CUresult refused = CUDA_SUCCESS;

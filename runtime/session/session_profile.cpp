@@ -19,7 +19,7 @@ void Session::Impl::plan(Held& held) {
   if (!planning) return;
   if (memory.order.eager()) planning->note_order();
   if (!planning->wants_to_act()) return;
-  if (!setting.config.policy_chosen && setting.config.plan_file.empty() && !memory.order.eager())
+  if (!setting.config.policy_chosen && setting.config.plan_file.empty() && memory.placement->fallbacks() == 0)
     return;  // all fits
   DeviceProbes& probes = observers.probes;
   const bool unknown = !probes.done() && planning->wants_profile() && idle_for_probe(held);

@@ -40,6 +40,14 @@ class Graphs(unittest.TestCase):
     def test_another_thread_moves_memory_during_a_capture(self):
         self.check_against_plain("beside")
 
+    def test_a_graph_has_memory_of_its_own(self):
+        self.check_against_plain("memory")
+
+    def test_a_stream_in_which_a_capture_frees_needs_not_be_joined(self):
+        plain = run(DEVICE, [PROGRAM, "left_open"], "--no-pooch")
+        self.assertEqual(plain.out.splitlines(), ["refused 904", "done"], plain.err)
+        self.assertEqual(self.capped("left_open").out, run(DEVICE, [PROGRAM, "memory"], "--no-pooch").out)
+
     def test_memory_stays_as_long_as_a_graph_names_it(self):
         lines = dict(line.split(": ") for line in self.capped("ends").out.splitlines() if ": " in line)
         self.assertEqual(lines, {"before": "fits", "captured": "refused", "graph gone": "refused",

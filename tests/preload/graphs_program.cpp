@@ -1,5 +1,5 @@
-// graphs_program replay|fork|beside|ends|too_much: a program that captures its work and launches it as a
-// graph. Prints hashes of what came out, or what became of single calls.
+// graphs_program replay|fork|beside|ends|too_much|memory|left_open: a program that captures its work and
+// launches it as a graph. Prints hashes of what came out, or what became of single calls.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
@@ -132,6 +132,43 @@ void forked_stream() {
   for (const float* each : {x, y, z}) print("graph", lane, each);
 }
 
+// y += 2 x by way of memory that the graph allocates, and frees in a stream that nobody joins to the first:
+// where that is refused, the program joins it.
+void own_memory(bool leaves_open) {
+  const Lane lane, second;
+  float *const x = filled(lane, 1), *const y = filled(lane, 2);
+  const Others others(lane);
+  others.work(lane);
+  cudaEvent_t used = nullptr, joined = nullptr;
+  OK(cudaEventCreateWithFlags(&used, cudaEventDisableTiming));
+  OK(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming));
+  cudaGraph_t graph = nullptr;
+  OK(cudaStreamBeginCapture(lane.stream, cudaStreamCaptureModeThreadLocal));
+  void* memory = nullptr;
+  OK(cudaMallocAsync(&memory, bytes, lane.stream));
+  OK(cudaMemcpyAsync(memory, x, bytes, cudaMemcpyDeviceToDevice, lane.stream));
+  OK(lane.add(2, static_cast<float*>(memory), y));
+  OK(cudaEventRecord(used, lane.stream));
+  OK(cudaStreamWaitEvent(second.stream, used, 0));
+  OK(cudaFreeAsync(memory, second.stream));
+  if (!leaves_open) {
+    OK(cudaEventRecord(joined, second.stream));
+    OK(cudaStreamWaitEvent(lane.stream, joined, 0));
+  }
+  const cudaError_t ended = cudaStreamEndCapture(lane.stream, &graph);
+  if (ended != cudaSuccess) {
+    std::printf("refused %d\n", ended);
+    return;
+  }
+  const cudaGraphExec_t exec = instantiated(graph);
+  for (int step = 0; step < 3; ++step) {
+    OK(cudaGraphLaunch(exec, lane.stream));
+    others.work(lane);
+  }
+  for (const float* each : {x, y}) print("graph", lane, each);
+  others.print_all(lane);
+}
+
 // Another thread works while this one captures, and memory moves under both.
 void beside() {
   const Lane lane, second;
@@ -211,6 +248,8 @@ int main(int count, char** words) {
     ends();
   } else if (scenario == "too_much") {
     too_much();
+  } else if (scenario == "memory" || scenario == "left_open") {
+    own_memory(scenario == "left_open");
   } else {
     return 2;
   }

@@ -124,6 +124,17 @@ class Steps(unittest.TestCase):
         self.assertGreaterEqual(done.summary["planned_iterations"], 50, done.err)
         self.assertEqual(done.summary["mismatches"], 0)
 
+    def test_captured_blocks(self):
+        """make_graphed_callables, whose captures free in streams of their own; all fits, so nothing is planned."""
+        command = [PYTHON, SOURCE / "tests/programs/graphed.py", "--layers", 4, "--iterations", 20]
+        in_core = run(DEVICE, command, "--no-pooch", timeout=600)
+        done = run(DEVICE, command, timeout=600, env={"POOCH_POLICY": "", "POOCH_WAIT_FOR_PLANS": "1"})
+        self.assertEqual(done.status, 0, done.err)
+        self.assertEqual(re.findall("(?m)^iteration.*", done.out), re.findall("(?m)^iteration.*", in_core.out))
+        self.assertEqual((done.summary["planned_iterations"], done.summary["evictions"]), (0, 0))
+        if done.device is not None:
+            self.assertEqual(done.device["violations"], [])
+
     @unittest.skipUnless(DEVICE.startswith("soft"), "a device with more memory than all that is ever asked for")
     def test_where_all_fits(self):
         """Lengths that never recur take no more memory than PyTorch's own allocator keeps, give or take a tenth."""
