@@ -100,6 +100,14 @@ void take(JsonCursor& in, std::optional<T>& out) {
 
 }  // namespace
 
+std::string UnforeseenKernel::short_name() const {
+  constexpr std::size_t longest = 120;
+  if (name.size() <= longest) return name;
+  std::size_t end = longest;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;  // within a character
+  return name.substr(0, end) + "…";
+}
+
 std::string to_json(const Summary& summary) {
   nlohmann::ordered_json json;
   each_field(summary, [&](const char* key, const auto& value) { put(json, key, value); });

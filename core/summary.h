@@ -15,6 +15,7 @@ struct UnforeseenKernel {
   std::string name;
   std::uint64_t launches = 0;
   std::string why;  // by its machine code; empty: its code was not read
+  std::string short_name() const;  // for a line of text: names of templates can take thousands of letters
 };
 
 // All sizes are bytes, all peaks are of the whole run.

@@ -48,7 +48,7 @@ std::string summary_text(const Summary& s) {
   if (!s.unforeseen_kernels.empty()) {
     const UnforeseenKernel& one = s.unforeseen_kernels.front();
     text += fmt::format("pooch: {} launches may have touched any memory, {} of them of {}{}\n",
-                        s.unforeseen_ops, one.launches, one.name,
+                        s.unforeseen_ops, one.launches, one.short_name(),
                         s.unforeseen_kernels.size() > 1
                             ? fmt::format(" ({} kernels in all)", s.unforeseen_kernels.size())
                             : "");

@@ -92,14 +92,12 @@ void write_so_far() {
 
 // Where memory was short such launches cost time: what is evicted waits for them.
 void say_unforeseen(const Summary& summary) {
-  constexpr std::size_t most_named = 3, longest_name = 120;
+  constexpr std::size_t most_named = 3;
   if (summary.unforeseen_kernels.empty() || summary.evictions == 0) return;
   std::string names;
   for (const UnforeseenKernel& one : summary.unforeseen_kernels) {
     if (&one - summary.unforeseen_kernels.data() == most_named) break;
-    const std::string name =
-        one.name.size() <= longest_name ? one.name : one.name.substr(0, longest_name) + "…";
-    names += fmt::format("{}{} ({} launches{}{})", names.empty() ? "" : ", ", name, one.launches,
+    names += fmt::format("{}{} ({} launches{}{})", names.empty() ? "" : ", ", one.short_name(), one.launches,
                          one.why.empty() ? "" : ": ", one.why);
   }
   const std::size_t all = summary.unforeseen_kernels.size();

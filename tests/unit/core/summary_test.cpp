@@ -38,6 +38,7 @@ TEST(Summary, KeepsWhatIsKnownAndEveryKernel) {
   EXPECT_EQ(same->unforeseen_kernels[0].launches, 3u);
   EXPECT_EQ(same->unforeseen_kernels[0].why, "an address loaded from memory");
   EXPECT_EQ(same->unforeseen_kernels[1].why, "");
+  EXPECT_EQ(same->unforeseen_kernels[1].short_name(), "add");
 }
 
 TEST(Summary, NamesTheFieldThatIsWrong) {
@@ -62,6 +63,12 @@ TEST(Summary, OfADeviceWithAnyNameIsWritten) {
   Summary summary;
   summary.device = "V100 \xff\n";
   EXPECT_NE(to_json(summary).find("V100"), std::string::npos);
+}
+
+TEST(Summary, ANameOfThousandsOfLettersIsCutBetweenCharacters) {
+  const UnforeseenKernel plain{std::string(5000, 'x'), 1, ""}, accented{std::string(119, 'x') + "éé", 1, ""};
+  EXPECT_EQ(plain.short_name(), std::string(120, 'x') + "…");
+  EXPECT_EQ(accented.short_name(), std::string(119, 'x') + "…");
 }
 
 }  // namespace
