@@ -144,6 +144,26 @@ TEST(SoftgpuGraph, ACapturedAllocationIsThereAsLongAsAGraphHasItsNode) {
   });
 }
 
+TEST(SoftgpuGraph, WhatALaunchAllocatedOutlivesItsGraphUntilItIsFreed) {
+  ON_DEVICE(small, "^$", {
+    const CUstream stream = new_stream();
+    EXPECT_EQ(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    CUdeviceptr made = 0;
+    EXPECT_EQ(cuMemAllocAsync(&made, 4096, stream), CUDA_SUCCESS);
+    EXPECT_EQ(fill(made, 1024, 7, stream), CUDA_SUCCESS);
+    CUgraph graph = nullptr;
+    EXPECT_EQ(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    const CUgraphExec exec = instantiated(graph);
+    EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+    EXPECT_EQ(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+    EXPECT_EQ(first_word(made), 7U);
+    EXPECT_EQ(cuMemFreeAsync(made, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+  });
+}
+
 TEST(SoftgpuGraph, AGraphDoesNotFreeWhatItDidNotAllocate) {
   ON_DEVICE(small, "^$", {
     const CUstream stream = new_stream();

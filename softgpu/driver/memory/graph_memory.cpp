@@ -33,9 +33,10 @@ CUresult Memory::allocate_captured(Lock& lock, const Caller& caller, std::uint64
     block = std::make_shared<GraphBlock>();
     block->address = address, block->bytes = bytes;
     GraphBytes& all = devices_[static_cast<std::size_t>(caller.device)].graphs;
-    block->end = [this, address, bytes, by, &all] {
+    block->end = [this, address, bytes, by, &all, live = &block->live] {
       graph_blocks_.erase(address);
       all.now -= bytes;
+      if (*live) return;  // an allocation like any other from now on
       if (Object* const gone = addresses_.starts(address)) take_away(*gone, by, nullptr);
     };
     graph_blocks_.emplace(address, block);
@@ -46,6 +47,7 @@ CUresult Memory::allocate_captured(Lock& lock, const Caller& caller, std::uint64
   work.by.name = caller.name;
   work.by.call = caller.call;
   work.finish = [this, block](const Access& by, Stream& in) {
+    block->live = true;
     if (const Object* const fresh = addresses_.starts(block->address))
       checker_.renew(*fresh, by, in.clock, "allocates");
   };
@@ -62,6 +64,7 @@ CUresult Memory::free_of_graph(Lock& lock, const Caller& caller, CUdeviceptr add
   work.by.name = caller.name;
   work.by.call = caller.call;
   work.finish = [this, block = std::move(block)](const Access& by, Stream& in) {
+    block->live = false;
     if (const Object* const gone = addresses_.starts(block->address))
       checker_.renew(*gone, by, in.clock, "frees");
   };

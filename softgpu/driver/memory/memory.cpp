@@ -155,7 +155,11 @@ CUresult Memory::free(Lock& lock, const Caller& caller, CUdeviceptr address) {
   Object* object = addresses_.starts(address);
   if (object == nullptr || object->kind == ObjectKind::mapping || object->freeing)
     return bad_free(caller, address);
-  if (graph_block(address)) return CUDA_SUCCESS;  // its graph has it until that ends
+  if (const GraphBlockPtr block = graph_block(address)) {  // its graph has it until that ends
+    scheduler_.wait_context(lock, nullptr);
+    block->live = false;
+    return CUDA_SUCCESS;
+  }
   object->freeing = true;
   scheduler_.wait_context(lock, nullptr);
   if (violations_.sticky()) return CUDA_ERROR_ILLEGAL_ADDRESS;

@@ -19,10 +19,11 @@
 namespace softgpu {
 
 // Memory of captured allocations. It ends with the last graph that has one of their nodes, and all that was
-// made from those.
+// made from those; or where it is live then, when the program frees it.
 struct GraphBlock {
   CUdeviceptr address = 0;
   std::uint64_t bytes = 0;
+  bool live = false;  // a launch has allocated it, and nothing has freed it since
   std::function<void()> end;
   ~GraphBlock() {
     if (end) end();
