@@ -21,14 +21,9 @@ CUresult Memory::allocate_captured(Lock& lock, const Caller& caller, std::uint64
     block = found->second;
     free.erase(found);
   } else {
-    Object object{ObjectKind::pool_allocation, 0, bytes, {}};
-    object.context = caller.context;
-    std::vector<ReleasePtr> releases;
-    const CUresult placed =
-        place(lock, bytes, caller.device, scheduler_.host_clock(), nullptr, object, releases);
-    if (placed != CUDA_SUCCESS) return placed;
-    host_waits_for(releases);
-    const CUdeviceptr address = addresses_.add(std::move(object)).base;
+    CUdeviceptr address = 0;
+    if (const CUresult status = allocate(lock, caller, bytes, &address); status != CUDA_SUCCESS)
+      return status;
     const Access by = scheduler_.host_access(caller.name, caller.call);
     block = std::make_shared<GraphBlock>();
     block->address = address, block->bytes = bytes;
