@@ -1,7 +1,7 @@
 """Trains an image classifier of torchvision's or timm's on random images, as their reference scripts do.
 
 usage: vision.py MODEL [--batch N] [--size N] [--iterations N] [--amp bf16|fp16] [--channels-last] [--ema] [--workers N]
-                 [--compile MODE] [--profile] [--parallel]
+                 [--compile MODE] [--profile]
 
 MODEL: torchvision:NAME or timm:NAME.
 """
@@ -48,7 +48,6 @@ def options():
     parser.add_argument("--ema", action="store_true", help="keep a moving average of the weights")
     parser.add_argument("--compile", help="let torch.compile make the kernels, in this mode")
     parser.add_argument("--profile", action="store_true", help="with torch.profiler on")
-    parser.add_argument("--parallel", action="store_true", help="on all devices, by DataParallel")
     return parser.parse_args()
 
 
@@ -61,9 +60,7 @@ def main():
     model = model.to(memory_format=layout)
     decay = torch.optim.swa_utils.get_ema_multi_avg_fn(0.999)
     ema = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=decay) if o.ema else None
-    step_model = nn.DataParallel(model) if o.parallel else model
-    if o.compile:
-        step_model = torch.compile(step_model, mode=o.compile)
+    step_model = torch.compile(model, mode=o.compile) if o.compile else model
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     scaler = torch.amp.GradScaler("cuda", enabled=o.amp == "fp16")
