@@ -131,18 +131,23 @@ void Iterations::begin(PhaseIndex phase, StepIndex start) {
   tentative_.reset();
 }
 
-// What followed the longest part of the history that equals its end.
+// What followed the longest part of the history that equals its end: most often, where it is there several
+// times, and of those the latest. What comes once in a while is then expected only where it came before.
 PhaseIndex Iterations::predict() const {
-  PhaseIndex best = history_.back();
+  std::vector<PhaseIndex> followed{history_.back()};
   std::size_t best_length = 0;
   for (std::size_t next = history_.size() - 1; next > 0 && best_length < longest_context; --next) {
     std::size_t length = 0;
     while (length < next && length < longest_context &&
            history_[next - 1 - length] == history_[history_.size() - 1 - length])
       ++length;
-    if (length > best_length) best_length = length, best = history_[next];
+    if (length < best_length || length == 0) continue;
+    if (length > best_length) best_length = length, followed.clear();
+    followed.push_back(history_[next]);
   }
-  return best;
+  const auto times = [&](PhaseIndex phase) { return std::count(followed.begin(), followed.end(), phase); };
+  return *std::max_element(followed.begin(), followed.end(),
+                           [&](PhaseIndex a, PhaseIndex b) { return times(a) < times(b); });
 }
 
 // --- in the unknown

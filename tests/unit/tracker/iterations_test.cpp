@@ -314,6 +314,21 @@ TEST(Iterations, ThePhaseAheadIsPredictedFromHistory) {
   EXPECT_NE(training->phase, validation->phase);
 }
 
+TEST(Iterations, OneValidationDoesNotMakeTheNextOneExpected) {
+  Tracker tracker;
+  Chain chain(tracker, 12, 1 << 30);
+  for (int i = 0; i < 8; ++i) chain.train();
+  const auto training = tracker.iterations().where();
+  ASSERT_TRUE(training);
+  chain.validate();
+  for (int i = 0; i < 6; ++i) {
+    chain.train();
+    const auto next = tracker.iterations().where();
+    ASSERT_TRUE(next);
+    EXPECT_EQ(next->phase, training->phase) << "after iteration " << i << " behind the validation";
+  }
+}
+
 // A layer that is applied 40 times comes back to its weights each time, as a loop does, but what it made is
 // needed until its backward pass.
 TEST(Iterations, RepetitionsWithinOneAreGivenUpForTheWhole) {
