@@ -20,7 +20,7 @@ struct AdoptedPlan {
   KnownPhase known;
   bool placed = false;  // it is to have a layout
   MapTrust trust = {};
-  std::uint64_t began = 0;   // the latest iteration of the phase, of all that followed plans, counted from 1
+  bool began = false;        // an iteration of the phase has followed a plan
   int short_iterations = 0;  // the latest ones in a row that Demand was asked in
   bool shortage_told = false;
   std::vector<Range*> slots = {};  // by slot, while it is laid out: the large ones

@@ -14,9 +14,9 @@ namespace pooch::runtime {
 namespace {
 
 // A program that keeps doing what the layout does not foresee is better served without one. Once in so many
-// iterations (a checkpoint is saved) is not too often.
+// iterations (a checkpoint is saved, a validation comes) is not too often.
 constexpr std::uint64_t most_attempts = 8;
-constexpr int worth_it = 32;
+constexpr int worth_it = 8;
 
 }  // namespace
 
@@ -107,11 +107,12 @@ bool PlanLayouts::takes_part(tracker::PhaseIndex phase, const AdoptedPlan& plan)
 }
 
 bool PlanLayouts::awaits_places() const {
-  constexpr std::uint64_t lately = 24, most_awaited = 160;  // iterations
-  if (iterations_ > most_awaited) return false;
+  constexpr std::uint64_t most_awaited = 160;  // iterations
+  if (iterations_ > most_awaited || std::max(placed_in_a_row_.now, placed_in_a_row_.before) >= worth_it)
+    return false;
   return std::any_of(book_.all().begin(), book_.all().end(), [&](const auto& each) {
     const AdoptedPlan& plan = each.second;
-    return plan.placed && !plan.known.settled && plan.began > 0 && plan.began + lately > iterations_;
+    return plan.placed && !plan.known.settled && plan.began;
   });
 }
 
@@ -188,7 +189,12 @@ void PlanLayouts::begin_iteration(const Script& script) {
   // refused.
   constexpr int most_unlaid = 24;  // iterations
   AdoptedPlan& plan = *book_.of(script);
-  plan.began = ++iterations_;
+  plan.began = true;
+  ++iterations_;
+  if (plan.known.settled)
+    ++placed_in_a_row_.now;
+  else if (placed_in_a_row_.now > 0)
+    placed_in_a_row_.before = std::exchange(placed_in_a_row_.now, 0);
   served_ += alias_.built();
   iterations_without_ = alias_.built() ? 0 : iterations_without_ + 1;
   if (!plan.placed || !may_place() || iterations_without_ > most_unlaid) parts_.pool.use_units();

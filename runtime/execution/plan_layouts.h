@@ -41,7 +41,8 @@ class PlanLayouts {
   std::uint64_t moves() const { return alias_.moves(); }  // frames that were mapped anew for a chunk
   // Whether a layout is possible, as far as is known.
   bool may_place() const;
-  // A phase that came lately is to be part of the layout, and where its buffers lie is not known yet.
+  // Phases come in turn, and where the buffers of one lie is not known yet: it is to be part of the layout.
+  // One that comes between many others, such as a validation, is not waited for.
   bool awaits_places() const;
 
   // Before an iteration: the mappings that its plan wants. May release `held`.
@@ -93,6 +94,10 @@ class PlanLayouts {
   int served_ = 0;                // iterations begun with the current one
   int iterations_without_ = 0;    // begun since there was a layout
   std::uint64_t iterations_ = 0;  // begun
+  // Begun one after the other, of phases whose places are known.
+  struct {
+    int now = 0, before = 0;  // that go on, and those before an iteration of another phase came
+  } placed_in_a_row_;
 };
 
 }  // namespace pooch::runtime
