@@ -23,6 +23,11 @@
 
 namespace pooch::runtime {
 
+// Iterations begun one after the other, of phases whose places are known.
+struct PlacedIterations {
+  int now = 0, before = 0;  // that go on, and those before an iteration of another phase came
+};
+
 class PlanLayouts {
  public:
   // `current`: the iteration that follows a plan, as the executor has it.
@@ -94,10 +99,7 @@ class PlanLayouts {
   int served_ = 0;                // iterations begun with the current one
   int iterations_without_ = 0;    // begun since there was a layout
   std::uint64_t iterations_ = 0;  // begun
-  // Begun one after the other, of phases whose places are known.
-  struct {
-    int now = 0, before = 0;  // that go on, and those before an iteration of another phase came
-  } placed_in_a_row_;
+  PlacedIterations placed_in_a_row_;
 };
 
 }  // namespace pooch::runtime
