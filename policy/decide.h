@@ -18,7 +18,8 @@ struct Question {
   const Problem& problem;
   Rules rules;  // cap, placed; prefetching early
   std::uint64_t seed = 0;
-  unsigned effort = 1;  // PlanRequest::effort
+  unsigned effort = 1;           // PlanRequest::effort
+  const Choice* near = nullptr;  // of a plan for a little more memory
 };
 struct Decision {
   Choice choice;

@@ -22,12 +22,12 @@ constexpr std::int64_t share_steps = 60'000'000;  // enough for a good plan of 1
 // At most, and for every map besides.
 constexpr std::int64_t most_simulations = 5000, simulations_per_map = 200;
 constexpr std::int64_t few_simulations = 2000;  // too few to mend a choice that does not fit
-// Where memory is very short a search may end a fifth above what the next one finds, so rounds of it follow
-// each other, at most this many. They end where the best is near the bound, and where a round has hardly
-// improved it. The latter counts with many maps only: with few a round's end is more a matter of luck, and
-// takes less time.
-constexpr unsigned most_rounds = 4;
-constexpr double near_bound = 1.06, worth_another = 0.997;
+// A search ends where its steps end, often far above what the next one finds from there. So rounds follow
+// each other, at most this many, each from the best so far. They end where the best is near the bound, and
+// where a round has hardly improved it. The latter counts with many maps only: with few a round's end is more
+// a matter of luck, and takes less time.
+constexpr unsigned most_rounds = 8;
+constexpr double near_bound = 1.02, worth_another = 0.997;
 constexpr std::size_t many_maps = 50;
 constexpr std::size_t most_tidied_steps = 20'000'000;
 // Nothing is gained by searching on within this of the bound.
@@ -117,17 +117,17 @@ class Hybrid {
   Decision decide() {
     Decision least = swap_all(question_);
     if (!simulator_.run(least.choice).feasible()) return least;  // then nothing fits
-    gather();
-    sort_seeds();
-    if (!is_enough(seeds_.front())) {
-      share_out();
-      sort_seeds();
+    if (question_.near != nullptr) {
+      gather_near(*question_.near);
+    } else {
+      gather();
     }
+    sort_seeds();
     Seed best = seeds_.front();
     const unsigned rounds = is_enough(best) ? 0 : std::max(1U, most_rounds / question_.effort);
     for (unsigned round = 0; round < rounds; ++round) {
       const Outcome before = best.outcome;
-      for (const Choice& choice : improve(round)) {
+      for (const Choice& choice : improve(round, best.decision.choice)) {
         const Outcome outcome = simulator_.run(choice);
         if (price_.better(outcome, best.outcome)) best = {{choice, rules_}, outcome};
       }
@@ -260,6 +260,20 @@ class Hybrid {
     }
     add(then);
     relaxed_ = std::move(relaxed.front());
+    sort_seeds();
+    if (!is_enough(seeds_.front())) share_out();
+  }
+
+  // The choice for a little more memory, and as many swaps more as are needed.
+  void gather_near(const Choice& choice) {
+    const Order free_time = by_free_time(problem_);
+    std::vector<Relaxed> relaxed;
+    add({[&] {
+           return seed_of({choice, rules_});
+         },
+         [&] { return prefix_of(choice, free_time, Class::swap); }},
+        [&] { relaxed = relax(problem_, std::array{rules_.cap}); });
+    relaxed_ = std::move(relaxed.front());
   }
 
   // Whole stretches of identical blocks at a time.
@@ -301,10 +315,10 @@ class Hybrid {
     if (price_.better(made.outcome, best.outcome)) best = std::move(made);
   }
 
-  // Each lane anneals with random numbers of its own, then descends: most of them the linear program's
-  // choice, gently or thoroughly, one the best seed. Where few maps decide, where a lane ends is more a
+  // Each lane anneals with random numbers of its own, gently or thoroughly, then descends: the best so far,
+  // but at first most of them the linear program's choice. Where few maps decide, where a lane ends is more a
   // matter of luck, and each takes less time.
-  std::vector<Choice> improve(unsigned round) const {
+  std::vector<Choice> improve(unsigned round, const Choice& so_far) const {
     constexpr std::array<double, 8> heats{0.0003, 0.001, 0.003, 0.01, 0.01, 0.003, 0.001, 0.03};
     constexpr std::size_t from_best = 1, few_maps = 200;
     const std::size_t kinds = problem_.maps.size() <= few_maps ? heats.size() : heats.size() / 2;
@@ -314,9 +328,10 @@ class Hybrid {
         std::max(1.0, 100 / static_cast<double>(std::max<std::size_t>(1, problem_.maps.size())));
     std::vector<Choice> improved(lanes);
     parallel_for(lanes, [&](std::size_t lane) {
-      const bool best = lane % kinds == from_best || simulations_ < few_simulations;
-      Choice start = best ? seeds_.front().decision.choice : relaxed_.choice;
-      if (lane % 2 == 0) start.brief.assign(problem_.maps.size(), 1);
+      const bool best = round > 0 || question_.near != nullptr || lane % kinds == from_best ||
+                        simulations_ < few_simulations;
+      Choice start = best ? so_far : relaxed_.choice;
+      if (!best && lane % 2 == 0) start.brief.assign(problem_.maps.size(), 1);
       Search search(problem_, rules_, question_.seed * 1'000'003 + round * lanes + lane, enough_us());
       improved[lane] = search.descend(
           search.anneal(start, weight * heats[lane % kinds], simulations_ * 3 / 4), simulations_ / 4);

@@ -70,32 +70,7 @@ bool fits(const Problem& problem, const Decision& decision) {
   return Simulator(problem, decision.rules).run(decision.choice).feasible();
 }
 
-// Far above its bound a search has been at the mercy of its random numbers: it gets two more draws, if there
-// is time enough to win.
-Decision decide(const Policy& policy, const Question& question) {
-  constexpr double far = 1.2, worth_us = 1e5;            // of an iteration
-  constexpr std::uint64_t draws = 3, apart = 1'000'003;  // seeds
-  const auto outcome_of = [&](const Decision& decision) {
-    return Simulator(question.problem, decision.rules).run(decision.choice);
-  };
-  Decision best = policy.decide(question);
-  Outcome least = outcome_of(best);
-  if (!best.bound_us || !least.feasible()) return best;
-  const double enough = std::max(far * *best.bound_us, *best.bound_us + worth_us);
-  for (std::uint64_t draw = 1; draw < draws && least.us > enough; ++draw) {
-    Question again = question;
-    again.seed += draw * apart;
-    Decision other = policy.decide(again);
-    const Outcome outcome = outcome_of(other);
-    if (!outcome.feasible() || outcome.us >= least.us) continue;
-    least = outcome;
-    best = std::move(other);
-  }
-  return best;
-}
-
-Result<Plan> plan_of(const Policy& policy, const Question& question, bool bound) {
-  const Decision decision = decide(policy, question);
+Result<Plan> plan_of(const Policy& policy, const Question& question, const Decision& decision, bool bound) {
   if (!fits(question.problem, decision))
     return too_little(policy.info.name, question, policy.least(question));
   Plan plan = write_plan(question.problem, decision, policy.info.name);
@@ -117,6 +92,30 @@ Result<Plan> plan_with_algorithms(const NumericsPolicy& policy, const Profile& p
   Plan plan = write_plan(variant->problem, variant->decision, policy.info.name);
   plan.algorithms = Algorithms(profile, phase).described(variant->picks);
   return plan;
+}
+
+Rules rules_of(const Profile& profile, const PlanRequest& request) {
+  Rules rules;
+  rules.cap = request.memory;
+  rules.piece_bytes = largest_piece(request.cap > 0 ? request.cap : request.memory);
+  rules.placed = request.placed;
+  price_moves(profile, rules);
+  return rules;
+}
+
+// What every plan says, whichever policy made it.
+void complete(Plan& plan, const Problem& problem, const Profile& profile, const PhaseProfile& phase,
+              const PlanRequest& request) {
+  plan.in_core_ms = in_core_us(problem) / 1e3;
+  plan.phase = phase.id;
+  plan.device = profile.device;
+  plan.cap = request.memory;
+  plan.seed = request.seed;
+  plan.structure = structure_of(phase);
+}
+
+Error unknown(std::string_view policy) {
+  return {ErrorCode::invalid_argument, fmt::format("no policy {}; there are {}", policy, policy_names())};
 }
 
 }  // namespace
@@ -170,15 +169,58 @@ bool has_other_algorithms(const Profile& profile, const PhaseProfile& phase) {
   return Algorithms(profile, phase).any();
 }
 
+struct PlanSeries::State {
+  const Profile& profile;
+  const PhaseProfile& phase;
+  const Policy& policy;
+  const PlanRequest request;
+  const Problem problem;
+  std::optional<Decision> last;
+};
+
+PlanSeries::PlanSeries(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PlanSeries::PlanSeries(PlanSeries&&) noexcept = default;
+PlanSeries& PlanSeries::operator=(PlanSeries&&) noexcept = default;
+PlanSeries::~PlanSeries() = default;
+
+Result<PlanSeries> PlanSeries::make(const Profile& profile, std::string_view phase_id,
+                                    std::string_view policy_name, const PlanRequest& request) {
+  const Policy* const policy = find_policy(all_policies(), policy_name);
+  if (policy == nullptr) return unknown(policy_name);
+  const Result<const PhaseProfile*> phase = find_phase(profile, phase_id);
+  if (!phase) return phase.error();
+  Movers movers = Movers::feature_maps;
+  if (policy->decide == hybrid)
+    movers = profile.phases.size() > 1 ? Movers::everything_in_turn : Movers::everything;
+  auto problem = make_problem(profile, **phase, {request.link_out, request.link_in}, movers);
+  if (!problem) return problem.error();
+  return PlanSeries(
+      std::make_unique<State>(State{profile, **phase, *policy, request, std::move(*problem), {}}));
+}
+
+Result<Plan> PlanSeries::next(std::uint64_t memory) {
+  State& s = *state_;
+  PlanRequest request = s.request;
+  request.memory = memory;
+  const Question question{s.problem, rules_of(s.profile, request), request.seed, request.effort,
+                          s.last ? &s.last->choice : nullptr};
+  Decision decision = s.policy.decide(question);
+  Result<Plan> plan = plan_of(s.policy, question, decision, request.bound);
+  if (!plan) return plan;
+  s.last = std::move(decision);
+  complete(*plan, s.problem, s.profile, s.phase, request);
+  return plan;
+}
+
 Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::string_view policy_name,
                        const PlanRequest& request) {
-  const Policy* policy = find_policy(all_policies(), policy_name);
-  const NumericsPolicy* numerics = find_policy(all_numerics_policies(), policy_name);
-  if (policy == nullptr && numerics == nullptr) {
-    return Error{ErrorCode::invalid_argument,
-                 fmt::format("no policy {}; there are {}", policy_name, policy_names())};
+  const NumericsPolicy* const numerics = find_policy(all_numerics_policies(), policy_name);
+  if (numerics == nullptr) {
+    auto series = PlanSeries::make(profile, phase_id, policy_name, request);
+    if (!series) return series.error();
+    return series->next(request.memory);
   }
-  if (numerics != nullptr && !request.allow_numerics) {
+  if (!request.allow_numerics) {
     return Error{
         ErrorCode::invalid_argument,
         fmt::format("{} gives convolutions other algorithms, and so changes the numbers: it has to be "
@@ -188,26 +230,10 @@ Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::s
   const Result<const PhaseProfile*> phase = find_phase(profile, phase_id);
   if (!phase) return phase.error();
   const LinkRates rates{request.link_out, request.link_in};
-  Movers movers = Movers::feature_maps;
-  if (policy != nullptr && policy->decide == hybrid)
-    movers = profile.phases.size() > 1 ? Movers::everything_in_turn : Movers::everything;
-  const Result<Problem> problem = make_problem(profile, **phase, rates, movers);
+  const Result<Problem> problem = make_problem(profile, **phase, rates, Movers::feature_maps);
   if (!problem) return problem.error();
-  Rules rules;
-  rules.cap = request.memory;
-  rules.piece_bytes = largest_piece(request.cap > 0 ? request.cap : request.memory);
-  rules.placed = request.placed;
-  price_moves(profile, rules);
-  Result<Plan> plan = numerics != nullptr
-                          ? plan_with_algorithms(*numerics, profile, **phase, rates, rules)
-                          : plan_of(*policy, {*problem, rules, request.seed, request.effort}, request.bound);
-  if (!plan) return plan;
-  plan->in_core_ms = in_core_us(*problem) / 1e3;
-  plan->phase = (*phase)->id;
-  plan->device = profile.device;
-  plan->cap = request.memory;
-  plan->seed = request.seed;
-  plan->structure = structure_of(**phase);
+  Result<Plan> plan = plan_with_algorithms(*numerics, profile, **phase, rates, rules_of(profile, request));
+  if (plan) complete(*plan, *problem, profile, **phase, request);
   return plan;
 }
 

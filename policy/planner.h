@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -44,5 +45,25 @@ bool has_other_algorithms(const Profile& profile, const PhaseProfile& phase);
 // works for this policy.
 Result<Plan> make_plan(const Profile& profile, std::string_view phase, std::string_view policy,
                        const PlanRequest& request);
+
+// Plans of one phase for less and less memory. Each after the first is looked for near the one before, which
+// takes a fraction of the time. The profile has to outlive this.
+class PlanSeries {
+ public:
+  // Errors: make_plan's. `policy` is one of policies().
+  static Result<PlanSeries> make(const Profile& profile, std::string_view phase, std::string_view policy,
+                                 const PlanRequest& request);
+  PlanSeries(PlanSeries&&) noexcept;
+  PlanSeries& operator=(PlanSeries&&) noexcept;
+  ~PlanSeries();
+
+  // `memory`: bytes, in place of PlanRequest::memory. Errors: out_of_memory, as make_plan's.
+  Result<Plan> next(std::uint64_t memory);
+
+ private:
+  struct State;
+  explicit PlanSeries(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace pooch::policy

@@ -110,11 +110,13 @@ class PlacedSearch {
   Result<Plan> run() {
     policy::PlanRequest asked = request_.plan;
     asked.cap = profile_.cap_bytes;
+    auto series = policy::PlanSeries::make(profile_, request_.phase, request_.policy, asked);
+    if (!series) return series.error();
     std::optional<Plan> best;  // of those that fit
     double best_us = 0;
     double whole_ms = 0;  // predicted with all memory
     for (int tried = 0, wasteful = 0; tried < most_plans; ++tried) {
-      auto plan = policy::make_plan(profile_, request_.phase, request_.policy, asked);
+      auto plan = series->next(asked.memory);
       if (!plan && tried == 0) return plan;
       if (!plan) break;
       if (tried == 0) whole_ms = plan->predicted_ms;

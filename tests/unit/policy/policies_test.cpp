@@ -270,6 +270,27 @@ TEST(Hybrid, SearchesOnWhileTheBoundIsFar) {
   EXPECT_GT(far, 3);
 }
 
+// The next search starts where the last one ended, with as much less memory as a layout may ask for.
+TEST(PlanSeries, LooksForLessMemoryNearThePlanBefore) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    const Profile profile = test::random_profile(60 + 8 * seed, seed);
+    const Range range = range_of(profile);
+    const std::uint64_t width = range.most - range.least;
+    auto series = PlanSeries::make(profile, "", "hybrid", with_memory(range.most));
+    ASSERT_TRUE(series);
+    for (const std::uint64_t part : {width / 2, width / 3, width / 4}) {
+      const Result<Plan> near = series->next(range.least + part);
+      ASSERT_TRUE(near) << seed;
+      const Plan afresh = planned(profile, "hybrid", with_memory(range.least + part));
+      EXPECT_LE(near->peak, range.least + part) << seed;
+      EXPECT_EQ(near->cap, range.least + part);
+      EXPECT_LE(near->predicted_ms, 1.02 * afresh.predicted_ms) << seed;
+      EXPECT_NEAR(*near->bound_ms, *afresh.bound_ms, 1e-3) << seed;
+    }
+    EXPECT_FALSE(series->next(1)) << seed;
+  }
+}
+
 TEST(Hybrid, MoreMemoryOrAFasterLinkIsNotWorse) {
   const Profile profile = small_residual_profile(384);
   const Range range = range_of(profile);
