@@ -103,21 +103,6 @@ Rules rules_of(const Profile& profile, const PlanRequest& request) {
   return rules;
 }
 
-// What every plan says, whichever policy made it.
-void complete(Plan& plan, const Problem& problem, const Profile& profile, const PhaseProfile& phase,
-              const PlanRequest& request) {
-  plan.in_core_ms = in_core_us(problem) / 1e3;
-  plan.phase = phase.id;
-  plan.device = profile.device;
-  plan.cap = request.memory;
-  plan.seed = request.seed;
-  plan.structure = structure_of(phase);
-}
-
-Error unknown(std::string_view policy) {
-  return {ErrorCode::invalid_argument, fmt::format("no policy {}; there are {}", policy, policy_names())};
-}
-
 }  // namespace
 
 const std::vector<Policy>& all_policies() {
@@ -172,10 +157,22 @@ bool has_other_algorithms(const Profile& profile, const PhaseProfile& phase) {
 struct PlanSeries::State {
   const Profile& profile;
   const PhaseProfile& phase;
-  const Policy& policy;
+  const Policy* policy;
+  const NumericsPolicy* numerics;  // one of the two
   const PlanRequest request;
   const Problem problem;
   std::optional<Decision> last;
+
+  Result<Plan> plan_for(const PlanRequest& with) {
+    const Rules rules = rules_of(profile, with);
+    if (numerics != nullptr)
+      return plan_with_algorithms(*numerics, profile, phase, {with.link_out, with.link_in}, rules);
+    const Question question{problem, rules, with.seed, with.effort, last ? &last->choice : nullptr};
+    Decision decision = policy->decide(question);
+    Result<Plan> plan = plan_of(*policy, question, decision, with.bound);
+    if (plan) last = std::move(decision);
+    return plan;
+  }
 };
 
 PlanSeries::PlanSeries(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -186,55 +183,46 @@ PlanSeries::~PlanSeries() = default;
 Result<PlanSeries> PlanSeries::make(const Profile& profile, std::string_view phase_id,
                                     std::string_view policy_name, const PlanRequest& request) {
   const Policy* const policy = find_policy(all_policies(), policy_name);
-  if (policy == nullptr) return unknown(policy_name);
-  const Result<const PhaseProfile*> phase = find_phase(profile, phase_id);
-  if (!phase) return phase.error();
-  Movers movers = Movers::feature_maps;
-  if (policy->decide == hybrid)
-    movers = profile.phases.size() > 1 ? Movers::everything_in_turn : Movers::everything;
-  auto problem = make_problem(profile, **phase, {request.link_out, request.link_in}, movers);
-  if (!problem) return problem.error();
-  return PlanSeries(
-      std::make_unique<State>(State{profile, **phase, *policy, request, std::move(*problem), {}}));
-}
-
-Result<Plan> PlanSeries::next(std::uint64_t memory) {
-  State& s = *state_;
-  PlanRequest request = s.request;
-  request.memory = memory;
-  const Question question{s.problem, rules_of(s.profile, request), request.seed, request.effort,
-                          s.last ? &s.last->choice : nullptr};
-  Decision decision = s.policy.decide(question);
-  Result<Plan> plan = plan_of(s.policy, question, decision, request.bound);
-  if (!plan) return plan;
-  s.last = std::move(decision);
-  complete(*plan, s.problem, s.profile, s.phase, request);
-  return plan;
-}
-
-Result<Plan> make_plan(const Profile& profile, std::string_view phase_id, std::string_view policy_name,
-                       const PlanRequest& request) {
   const NumericsPolicy* const numerics = find_policy(all_numerics_policies(), policy_name);
-  if (numerics == nullptr) {
-    auto series = PlanSeries::make(profile, phase_id, policy_name, request);
-    if (!series) return series.error();
-    return series->next(request.memory);
-  }
-  if (!request.allow_numerics) {
+  if (policy == nullptr && numerics == nullptr)
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("no policy {}; there are {}", policy_name, policy_names())};
+  if (numerics != nullptr && !request.allow_numerics)
     return Error{
         ErrorCode::invalid_argument,
         fmt::format("{} gives convolutions other algorithms, and so changes the numbers: it has to be "
                     "allowed",
                     policy_name)};
-  }
   const Result<const PhaseProfile*> phase = find_phase(profile, phase_id);
   if (!phase) return phase.error();
-  const LinkRates rates{request.link_out, request.link_in};
-  const Result<Problem> problem = make_problem(profile, **phase, rates, Movers::feature_maps);
+  Movers movers = Movers::feature_maps;
+  if (policy != nullptr && policy->decide == hybrid)
+    movers = profile.phases.size() > 1 ? Movers::everything_in_turn : Movers::everything;
+  auto problem = make_problem(profile, **phase, {request.link_out, request.link_in}, movers);
   if (!problem) return problem.error();
-  Result<Plan> plan = plan_with_algorithms(*numerics, profile, **phase, rates, rules_of(profile, request));
-  if (plan) complete(*plan, *problem, profile, **phase, request);
+  return PlanSeries(
+      std::make_unique<State>(State{profile, **phase, policy, numerics, request, std::move(*problem), {}}));
+}
+
+Result<Plan> PlanSeries::next(std::uint64_t memory) {
+  PlanRequest with = state_->request;
+  with.memory = memory;
+  Result<Plan> plan = state_->plan_for(with);
+  if (!plan) return plan;
+  plan->in_core_ms = in_core_us(state_->problem) / 1e3;
+  plan->phase = state_->phase.id;
+  plan->device = state_->profile.device;
+  plan->cap = memory;
+  plan->seed = with.seed;
+  plan->structure = structure_of(state_->phase);
   return plan;
+}
+
+Result<Plan> make_plan(const Profile& profile, std::string_view phase, std::string_view policy,
+                       const PlanRequest& request) {
+  auto series = PlanSeries::make(profile, phase, policy, request);
+  if (!series) return series.error();
+  return series->next(request.memory);
 }
 
 }  // namespace pooch::policy

@@ -46,11 +46,11 @@ bool has_other_algorithms(const Profile& profile, const PhaseProfile& phase);
 Result<Plan> make_plan(const Profile& profile, std::string_view phase, std::string_view policy,
                        const PlanRequest& request);
 
-// Plans of one phase for less and less memory. Each after the first is looked for near the one before, which
-// takes a fraction of the time. The profile has to outlive this.
+// Plans of one phase for less and less memory. Where a policy searches, each after the first is looked for
+// near the one before, which takes a fraction of the time. The profile has to outlive this.
 class PlanSeries {
  public:
-  // Errors: make_plan's. `policy` is one of policies().
+  // Errors: make_plan's.
   static Result<PlanSeries> make(const Profile& profile, std::string_view phase, std::string_view policy,
                                  const PlanRequest& request);
   PlanSeries(PlanSeries&&) noexcept;
