@@ -132,6 +132,9 @@ void add_loop_options(CLI::App& app, LoopOptions& loop, std::string& alternate) 
                  "iteration (from 0) in the middle of whose backward pass the norm of the gradient is taken: "
                  "an op that no other iteration has")
       ->check(CLI::Range(0, 1 << 30));
+  app.add_option("--inspect-every", loop.inspect_every, "... and again each time after so many iterations")
+      ->check(CLI::Range(1, 1 << 30))
+      ->needs(app.get_option("--inspect-gradient"));
   app.add_flag("--static-input", loop.static_input, "one batch, sent to the device once, for all iterations");
   app.add_option(
       "--iteration-log", loop.log,

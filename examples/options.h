@@ -31,7 +31,8 @@ struct LoopOptions {
   int last_batch = 0;            // images of the last batch of an epoch; 0: as many as in the others
   std::vector<int> input_sizes;  // height and width, iteration by iteration; empty: always the network's
   bool static_input = false;
-  int inspect = -1;  // iteration; -1: none
+  int inspect = -1;       // iteration; -1: none
+  int inspect_every = 0;  // and again after so many; 0: never
   std::string log;   // file for one line per pass; empty: none
 };
 

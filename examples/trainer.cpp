@@ -188,7 +188,7 @@ double Trainer::train_pass(bool step) {
   Tensor logits = network_.forward(std::move(batch.images), true);
   Tensor gradient = loss_.gradient(std::move(logits), batch.targets, options_.loop.accumulate);
   batch.targets.reset();
-  if (step && iterations_ == options_.loop.inspect)
+  if (step && inspects())
     network_.backward(std::move(gradient), [this](const Tensor& passing) { inspect(passing); });
   else
     network_.backward(std::move(gradient));
@@ -201,6 +201,12 @@ double Trainer::train_pass(bool step) {
   finish_pass(step ? "train" : "accumulate", shape, algorithms);
   images_ += shape.n;
   return loss_.value(labels, shape.n);
+}
+
+bool Trainer::inspects() const {
+  const int first = options_.loop.inspect, every = options_.loop.inspect_every;
+  return iterations_ == first ||
+         (first >= 0 && every > 0 && iterations_ > first && (iterations_ - first) % every == 0);
 }
 
 void Trainer::inspect(const Tensor& gradient) {

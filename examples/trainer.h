@@ -61,6 +61,7 @@ class Trainer {
   Shape training_shape(std::int64_t pass) const;
   void load_next();
   double train_pass(bool step);
+  bool inspects() const;
   void inspect(const Tensor& gradient);
   Tensor predict(Batch batch);
   void wait(const Batch& batch);

@@ -19,7 +19,7 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Adoption& of, Held& held
   // The old one may be what the layout is for.
   if (book_.find(phase) != nullptr)
     if (const auto apart = dismantle(held); !apart) return apart;
-  if (iteration_ != nullptr && &iteration_->script == book_.script_of(phase))
+  if (iteration_ != nullptr && followed() == book_.find(phase))
     if (const auto left = leave(held); !left) return left;
   const Script& taken = *adopted.script;
   book_.put(phase, std::move(adopted));
@@ -34,7 +34,15 @@ void Executor::refresh(tracker::PhaseIndex phase, const KnownPhase& known) {
   if (adopted != nullptr && !aliased()) adopted->known = known;
 }
 
-Status Executor::enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream) {
+std::pair<tracker::PhaseIndex, std::uint64_t> Executor::counted_as(tracker::PhaseIndex phase,
+                                                                   std::uint64_t position) const {
+  const PlanBook::Followed plan = book_.followed(phase);
+  return {plan.phase, plan.inserted.without(static_cast<std::int32_t>(position))};
+}
+
+Status Executor::enter(const tracker::Iterations::Where& where, const PlanBook::Followed& plan,
+                       StreamHandle stream) {
+  const Script& script = *plan.script;
   tally_.begin_iteration();
   nvtx_iterations_.begin(script.plan().phase);
   // Every point may be asked for, and exactly. In a layout those of the iteration's own stream are asked for
@@ -44,18 +52,17 @@ Status Executor::enter(const tracker::Iterations::Where& where, const Script& sc
   layouts_.begin_iteration(script);
   // The phase may have turned out to be another one than was expected: then some of its ops have passed.
   const tracker::StepIndex now = parts_.tracker.steps();
-  iteration_ = std::make_shared<Iteration>(script, where.start, now);
+  iteration_ = std::make_shared<Iteration>(script, where.start, plan.inserted, now);
   ++changes_;
   parts_.verification.begin(followed()->trust, script.plan().host_bytes);
-  if (iteration_->from_the_start) {
+  if (iteration_->from_the_start && plan.inserted.count == 0) {
     clock_.begin(where.phase, stream);
   } else {
     clock_.interrupt();
   }
   for (tracker::StepIndex step = where.start; step < now; ++step)
-    if (parts_.tracker.log().has(step))
-      iteration_->bind(static_cast<std::int32_t>(step - where.start), parts_.tracker.log().operands(step),
-                       parts_.tracker.allocations());
+    if (const auto position = iteration_->position_of(step); position && parts_.tracker.log().has(step))
+      iteration_->bind(*position, parts_.tracker.log().operands(step), parts_.tracker.allocations());
   return iteration_->from_the_start ? evict_what_begins_away() : Done{};
 }
 
@@ -160,6 +167,7 @@ Result<Executor::Readied> Executor::before(const tracker::Op& op, StreamHandle s
     const auto position = lead_up_to(op, stream, held);
     if (!position) return position.error();
     readied.position = *position;
+    readied.passes_by = op.step && !*position && iteration_ != nullptr;
   }
   readied.ops = parts_.tracker.ops();
   readied.changes = changes();
@@ -198,8 +206,10 @@ Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, 
   }
   for (;;) {
     const auto where = parts_.tracker.expect(op);
-    const Script* const wanted = where && fits(*where, op) ? book_.script_of(where->phase) : nullptr;
-    if (iteration_ != nullptr && (wanted != &iteration_->script || where->start != iteration_->start)) {
+    const auto plan = where && fits(*where, op) ? book_.followed(where->phase) : PlanBook::Followed{};
+    const Script* const wanted = plan.script;
+    if (iteration_ != nullptr && (wanted != &iteration_->script || where->start != iteration_->start ||
+                                  !iteration_->turns_out(plan.inserted, parts_.tracker.steps()))) {
       if (const auto left = leave(held); !left) return left.error();
       continue;  // a host wait may have let other ops in
     }
@@ -217,19 +227,33 @@ Result<std::optional<std::int32_t>> Executor::lead_up_to(const tracker::Op& op, 
       if (const auto prepared = prepare_verification(*wanted, held); !prepared) return prepared.error();
     if (parts_.tracker.steps() != steps) continue;
     if (iteration_ == nullptr)
-      if (const auto entered = enter(*where, *wanted, stream); !entered) return entered.error();
-    const auto position = static_cast<std::int32_t>(parts_.tracker.steps() - iteration_->start);
-    if (position > iteration_->position + 1) {
+      if (const auto entered = enter(*where, plan, stream); !entered) return entered.error();
+    const auto position = iteration_->position_of(parts_.tracker.steps());
+    if (!position) {
+      if (const auto passed_by = pass_by(op, held); !passed_by) return passed_by.error();
+      if (parts_.tracker.steps() != steps || iteration_ == nullptr) continue;
+      return Position{};
+    }
+    if (*position > iteration_->position + 1) {
       // An op came in between while another one blocked: nothing was done ahead of it.
       if (const auto left = leave(held); !left) return left.error();
       continue;
     }
     const tracker::StepIndex step = parts_.tracker.steps();
     const std::shared_ptr<Iteration> mine = iteration_;
-    if (const auto acted = act_before(position, op, stream, held); !acted) return acted.error();
+    if (const auto acted = act_before(*position, op, stream, held); !acted) return acted.error();
     if (parts_.tracker.steps() != step || iteration_ != mine) continue;
-    return Position{position};
+    return position;
   }
+}
+
+// An op in between, which the plan does not know: what is away comes back for it as if there were no plan.
+Status Executor::pass_by(const tracker::Op& op, Held& held) {
+  clock_.interrupt();
+  if (iteration_->spoils_replays(op.operands) ||
+      (iteration_->dropped > 0 && iteration_->touches_dropped(op.operands)))
+    return leave(held);
+  return layouts_.admit(step_between_ops(), op.operands, held);
 }
 
 Status Executor::act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream, Held& held) {
@@ -262,8 +286,8 @@ Status Executor::act_before(std::int32_t position, const tracker::Op& op, Stream
 // Behind the latest op, ahead of whatever comes before the next.
 std::int32_t Executor::step_between_ops() const {
   if (iteration_ == nullptr) return 0;
-  const auto position = static_cast<std::int32_t>(parts_.tracker.steps() - iteration_->start);
-  return position == 0 ? 0 : iteration_->script.step_of_op(position - 1) + 1;
+  const std::int32_t passed = iteration_->passed(parts_.tracker.steps());
+  return passed == 0 ? 0 : iteration_->script.step_of_op(passed - 1) + 1;
 }
 
 // In the plan's order: a later prefetch must not take the memory of an earlier one. Piece by piece, as memory
@@ -336,9 +360,7 @@ void Executor::keep(std::int32_t position, const Call& call, const tracker::Op& 
 }
 
 Status Executor::after(std::int32_t position, const tracker::Op& op) {
-  if (iteration_ == nullptr ||
-      iteration_->start + static_cast<std::uint64_t>(position) + 1 != parts_.tracker.steps())
-    return Done{};
+  if (iteration_ == nullptr || iteration_->passed(parts_.tracker.steps()) != position + 1) return Done{};
   iteration_->bind(position, op.operands, parts_.tracker.allocations());
   iteration_->went_through(position, op.description.clip);
   tally_.note_peak();

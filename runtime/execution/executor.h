@@ -63,6 +63,7 @@ struct Adoption {
 // What Executor::before did, and in which state.
 struct ReadiedOp {
   std::optional<std::int32_t> position;  // where a plan is followed
+  bool passes_by = false;                // ... which does not know the op
   std::uint64_t ops = 0, changes = 0;
 };
 
@@ -85,6 +86,14 @@ class Executor {
   // The plan is followed from the phase's next iteration on and replaces the phase's earlier one. Error
   // invalid_argument: it is not of this phase, or would destroy content.
   Status adopt(tracker::PhaseIndex phase, const Adoption& of, Held& held);
+  // The phase has a few ops more than the other, and follows its plan.
+  void follow(tracker::PhaseIndex phase, tracker::PhaseIndex other, tracker::InsertedOps inserted) {
+    book_.follow(phase, other, inserted);
+  }
+  // Where an allocation is made, in the phase whose plan is followed: its buffers have their addresses by
+  // that.
+  std::pair<tracker::PhaseIndex, std::uint64_t> counted_as(tracker::PhaseIndex phase,
+                                                           std::uint64_t position) const;
   // Updates what is known of a phase that may have a plan; its structure must be the same.
   void refresh(tracker::PhaseIndex phase, const KnownPhase& known);
   // The phase's plan is to have a layout, and no current plan has one for the places where their phases'
@@ -164,7 +173,7 @@ class Executor {
  private:
   // Plans begun or left, layouts made.
   std::uint64_t changes() const { return changes_ + layouts_.made(); }
-  Status enter(const tracker::Iterations::Where& where, const Script& script, StreamHandle stream);
+  Status enter(const tracker::Iterations::Where& where, const PlanBook::Followed& plan, StreamHandle stream);
   Status evict_what_begins_away();
   Status leave(Held& held);
   void finish();
@@ -173,6 +182,7 @@ class Executor {
   Result<std::optional<std::int32_t>> lead_up_to(const tracker::Op& op, StreamHandle stream, Held& held);
   bool fits(const tracker::Iterations::Where& where, const tracker::Op& op);
   std::int32_t step_between_ops() const;
+  Status pass_by(const tracker::Op& op, Held& held);
   Status act_before(std::int32_t position, const tracker::Op& op, StreamHandle stream, Held& held);
   Status evict(std::uint32_t map);
   Status drop(std::uint32_t map);

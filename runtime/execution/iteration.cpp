@@ -7,13 +7,35 @@
 
 namespace pooch::runtime {
 
-Iteration::Iteration(const Script& script_, tracker::StepIndex start_, tracker::StepIndex now)
+Iteration::Iteration(const Script& script_, tracker::StepIndex start_, tracker::InsertedOps inserted_,
+                     tracker::StepIndex now)
     : script(script_),
       start(start_),
+      inserted(inserted_),
       from_the_start(now == start_),
-      position(static_cast<std::int32_t>(now - start_)),
+      position(passed(now)),
       maps(script.maps().size()),
       slots(script.slots().size(), nullptr) {}
+
+bool Iteration::turns_out(tracker::InsertedOps other, tracker::StepIndex now) {
+  if (other == inserted) return true;
+  const auto came = static_cast<std::int32_t>(now - start);
+  for (const tracker::InsertedOps& each : {inserted, other})
+    if (each.count > 0 && came > each.at) return false;
+  inserted = other;
+  return true;
+}
+
+bool Iteration::spoils_replays(std::span<const tracker::Operand> operands) const {
+  return std::any_of(operands.begin(), operands.end(), [&](const tracker::Operand& operand) {
+    return changes_content(operand.effect) && std::any_of(kept.begin(), kept.end(), [&](const auto& each) {
+             const std::vector<tracker::Operand>& of = each.second.operands;
+             return std::any_of(of.begin(), of.end(), [&](const tracker::Operand& o) {
+               return o.allocation == operand.allocation;
+             });
+           });
+  });
+}
 
 void Iteration::bind(std::int32_t at, std::span<const tracker::Operand> operands,
                      const tracker::Allocations& live) {

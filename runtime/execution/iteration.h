@@ -23,6 +23,7 @@
 #include "runtime/execution/verification.h"
 #include "runtime/memory/residency.h"
 #include "runtime/script/script.h"
+#include "tracker/inserted_ops.h"
 #include "tracker/tracker.h"
 
 namespace pooch::runtime {
@@ -44,7 +45,23 @@ struct PendingFetch {
 
 struct Iteration {
   // It began with the step `start`; `now` is the step that comes next. `script` outlives it.
-  Iteration(const Script& script, tracker::StepIndex start, tracker::StepIndex now);
+  // `inserted`: ops of it that the plan does not know.
+  Iteration(const Script& script, tracker::StepIndex start, tracker::InsertedOps inserted,
+            tracker::StepIndex now);
+
+  // How many of the plan's ops have passed before the step.
+  std::int32_t passed(tracker::StepIndex step) const {
+    return inserted.without(static_cast<std::int32_t>(step - start));
+  }
+  // The op's position in the plan, which may not know it.
+  std::optional<std::int32_t> position_of(tracker::StepIndex step) const {
+    if (inserted.contains(static_cast<std::int32_t>(step - start))) return std::nullopt;
+    return passed(step);
+  }
+  // The iteration turns out to have these ops in between. False: some of them should have passed.
+  bool turns_out(tracker::InsertedOps other, tracker::StepIndex now);
+  // An op that the plan does not know would change what replays read.
+  bool spoils_replays(std::span<const tracker::Operand> operands) const;
 
   // The op at `position` touches these: binds the maps that no earlier op touched.
   void bind(std::int32_t position, std::span<const tracker::Operand> operands,
@@ -81,6 +98,7 @@ struct Iteration {
 
   const Script& script;
   const tracker::StepIndex start;
+  tracker::InsertedOps inserted;
   const bool from_the_start;    // the plan is followed since the first op
   std::int32_t position;        // of the op whose actions `next_action` counts
   std::size_t next_action = 0;  // of those before it

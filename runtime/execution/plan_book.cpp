@@ -31,9 +31,12 @@ const AdoptedPlan* PlanBook::find(tracker::PhaseIndex phase) const {
   return found == plans_.end() ? nullptr : &found->second;
 }
 
-const Script* PlanBook::script_of(tracker::PhaseIndex phase) const {
-  const AdoptedPlan* const plan = find(phase);
-  return plan == nullptr ? nullptr : plan->script.get();
+PlanBook::Followed PlanBook::followed(tracker::PhaseIndex phase) const {
+  Followed followed{nullptr, phase};
+  if (const auto other = others_.find(phase); other != others_.end())
+    followed = {nullptr, other->second.phase, other->second.inserted};
+  if (const AdoptedPlan* const plan = find(followed.phase)) followed.script = plan->script.get();
+  return followed;
 }
 
 AdoptedPlan* PlanBook::of(const Script& script) {

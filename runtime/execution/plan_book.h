@@ -11,6 +11,7 @@
 #include "runtime/memory/residency.h"
 #include "runtime/observe/known_phase.h"
 #include "runtime/script/script.h"
+#include "tracker/inserted_ops.h"
 #include "tracker/tracker.h"
 
 namespace pooch::runtime {
@@ -36,7 +37,18 @@ class PlanBook {
   // nullptr: the phase has none.
   AdoptedPlan* find(tracker::PhaseIndex phase);
   const AdoptedPlan* find(tracker::PhaseIndex phase) const;
-  const Script* script_of(tracker::PhaseIndex phase) const;
+  // What an iteration of the phase follows: its own plan, or that of a phase that has a few ops less. No
+  // script: nothing.
+  struct Followed {
+    const Script* script = nullptr;
+    tracker::PhaseIndex phase{};  // whose plan it is
+    tracker::InsertedOps inserted = {};
+  };
+  Followed followed(tracker::PhaseIndex phase) const;
+  // From now on iterations of the phase follow the other's plan, which has no such ops.
+  void follow(tracker::PhaseIndex phase, tracker::PhaseIndex other, tracker::InsertedOps inserted) {
+    others_.insert_or_assign(phase, Other{other, inserted});
+  }
   // Whose current script it is; nullptr: it was replaced.
   AdoptedPlan* of(const Script& script);
 
@@ -53,7 +65,13 @@ class PlanBook {
   std::set<std::int32_t> take_disproved(tracker::PhaseIndex phase);
 
  private:
+  struct Other {
+    tracker::PhaseIndex phase;
+    tracker::InsertedOps inserted;
+  };
+
   Plans plans_;
+  std::map<tracker::PhaseIndex, Other> others_;                      // that phases follow
   std::vector<std::unique_ptr<const Script>> replaced_;              // an iteration may still follow one
   std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused_;   // buffers that are not to be dropped
   std::map<tracker::PhaseIndex, std::set<std::int32_t>> disproved_;  // ops whose substitutes may be wrong

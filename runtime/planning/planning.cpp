@@ -36,7 +36,8 @@ bool Planning::wants_to_act() const {
 bool Planning::wants_profile() const {
   for (std::uint32_t i = 0; i < tracker_.iterations().phases(); ++i) {
     const auto plan = plans_.find(tracker::PhaseIndex{i});
-    if (plan != plans_.end() && plan->second.settled()) continue;
+    if (plan != plans_.end() && (plan->second.settled() || others_.contains(tracker::PhaseIndex{i})))
+      continue;
     if (profiler_.plannable(tracker::PhaseIndex{i}) != nullptr) return true;
   }
   return false;
@@ -78,6 +79,7 @@ bool Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
   drop_substitutes(phase, plan, known);
   if (is<stage::Overtaken>(plan)) (void)renew(plan, id);
   if (plan.settled() || awaits_trials(plan)) return false;
+  if (is<stage::Wanted>(plan) && follows_another(phase, known)) return false;
   if (is<stage::Wanted>(plan)) request(phase, plan, known, profile);
   await_plan(plan, id);
   if (!is<stage::Proving>(plan))
@@ -89,6 +91,27 @@ bool Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
     return plan.untested && still != nullptr && still->settled;
   }
   return renew(plan, id);
+}
+
+// The program does a little more in some iterations. Those need no plan of their own.
+bool Planning::follows_another(tracker::PhaseIndex phase, const KnownPhase& known) {
+  if (others_.contains(phase)) return true;
+  if (known.any_size || source_->given(known.profile.id)) return false;
+  const tracker::Iterations& iterations = tracker_.iterations();
+  for (const auto& [other, plan] : plans_) {
+    if (other == phase || others_.contains(other)) continue;
+    if (iterations.phase(other).seen < iterations.phase(phase).seen) continue;
+    const KnownPhase* const shorter = profiler_.plannable(other);
+    if (shorter == nullptr || shorter->any_size) continue;
+    const auto inserted = tracker::inserted_ops(shorter->profile, known.profile);
+    if (!inserted) continue;
+    executor_.follow(phase, other, *inserted);
+    others_.insert(phase);
+    log::info("phase {}: follows the plan of phase {}, which has not its {} ops from {} on", known.profile.id,
+              shorter->profile.id, inserted->count, inserted->at);
+    return true;
+  }
+  return false;
 }
 
 // Whether another plan can be asked for now, and is to be.

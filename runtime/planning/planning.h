@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "core/config.h"
@@ -63,6 +64,7 @@ class Planning {
   void relieve_shortage(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known);
   void drop_substitutes(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known);
 
+  bool follows_another(tracker::PhaseIndex phase, const KnownPhase& known);
   bool renew(PhasePlan& plan, const std::string& id);
   bool awaits_trials(PhasePlan& plan);
   void request(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known,
@@ -87,6 +89,7 @@ class Planning {
   Disorder disorder_;
   Standstill standstill_;
   std::map<tracker::PhaseIndex, PhasePlan> plans_;
+  std::set<tracker::PhaseIndex> others_;        // that follow the plans of such
   std::optional<tracker::StepIndex> acted_in_;  // the iteration that began there
   std::optional<std::chrono::steady_clock::time_point> acted_at_;
   std::chrono::steady_clock::duration iteration_took_{};  // the one before that

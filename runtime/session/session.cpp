@@ -241,13 +241,14 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
     return s.refuse(call, ready.error(), refusal);
   }
   const std::optional<std::int32_t> position = readied.position;
+  const bool planned = position || readied.passes_by;
   const bool kept = position && s.executor->wants_copy(*position) && call.keep != nullptr && !call.blocks &&
                     !s.uses_pinned(w.op);
   const Trace::Number shown = s.show(call, w, stream, position);
   const auto timed =
       s.observers.profiler.timing() ? std::optional(s.observers.profiler.begin(call.stream)) : std::nullopt;
   // Events of another timer would be in the time that is measured for plans.
-  const auto costs = s.remaking->begun(call, w.op, !position && !timed && s.streams());
+  const auto costs = s.remaking->begun(call, w.op, !planned && !timed && s.streams());
   const int status = s.launch(call, w, launch, held);
   s.remaking->ended(costs, call);
   if (s.observers.trace) s.observers.trace->end(shown);
@@ -268,7 +269,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   if (position)
     if (const auto acted = s.executor->after(*position, w.op); !acted)
       s.failures.report("evicting", acted.error(), "it stays on the device");
-  s.move_ahead(call, w, position.has_value(), timed.has_value(), held);
+  s.move_ahead(call, w, planned, timed.has_value(), held);
   s.observers.recorder.launched(call);
   s.end_landing();
   s.plan(held);

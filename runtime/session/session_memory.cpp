@@ -47,8 +47,8 @@ void Session::Impl::report_too_large(std::uint64_t bytes) {
 std::optional<Address> Session::Impl::address_for(std::uint64_t bytes, StreamHandle stream) {
   const auto where = tracker.iterations().where();
   if (!where) return memory.space.allocate(bytes, stream);
-  AddressHabits::When when{static_cast<std::uint32_t>(where->phase), where->start,
-                           tracker.steps() - where->start};
+  const auto [phase, position] = executor->counted_as(where->phase, tracker.steps() - where->start);
+  AddressHabits::When when{static_cast<std::uint32_t>(phase), where->start, position};
   if (tracker.iterations().likeness() == tracker::Likeness::form) when.number = tracker.allocated_since();
   return memory.space.allocate(bytes, stream, when);
 }

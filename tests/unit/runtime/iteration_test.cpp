@@ -66,29 +66,60 @@ class IterationOfAChain : public ::testing::Test {
 };
 
 TEST_F(IterationOfAChain, BeginsWhereTheProgramIs) {
-  const Iteration first(script, 100, 100), late(script, 100, 103);
+  const Iteration first(script, 100, {}, 100), late(script, 100, {}, 103);
   EXPECT_TRUE(first.from_the_start);
   EXPECT_EQ(first.position, 0);
   EXPECT_FALSE(late.from_the_start);
   EXPECT_EQ(late.position, 3);
 }
 
+TEST_F(IterationOfAChain, OpsThatThePlanDoesNotKnowHaveNoPosition) {
+  const Iteration iteration(script, 100, {.at = 2, .count = 3}, 100);
+  EXPECT_EQ(iteration.position_of(101), 1);
+  EXPECT_EQ(iteration.position_of(102), std::nullopt);
+  EXPECT_EQ(iteration.position_of(104), std::nullopt);
+  EXPECT_EQ(iteration.position_of(105), 2);
+  EXPECT_EQ(iteration.passed(103), 2);
+  EXPECT_EQ(Iteration(script, 100, {.at = 2, .count = 3}, 104).position, 2);
+}
+
+TEST_F(IterationOfAChain, TurnsOutToHaveOpsInBetweenOnlyAheadOfThem) {
+  constexpr tracker::InsertedOps two{.at = 4, .count = 2};
+  Iteration in_time(script, 100, {}, 100), back(script, 100, two, 100), late(script, 100, {}, 100);
+  EXPECT_TRUE(in_time.turns_out(two, 104));
+  EXPECT_EQ(in_time.inserted, two);
+  EXPECT_TRUE(in_time.turns_out(two, 107)) << "as is known";
+  EXPECT_TRUE(back.turns_out({}, 104));
+  EXPECT_FALSE(late.turns_out(two, 105));
+  EXPECT_FALSE(in_time.turns_out({}, 105));
+}
+
+TEST_F(IterationOfAChain, WritingWhatAKeptCallReadsOrWritesSpoilsItsReplay) {
+  Iteration iteration(script, 0, {}, 0);
+  make(iteration, 0);
+  const auto reads = operand(0, Effect::read), writes = operand(0, Effect::overwrite),
+             another = operand(1, Effect::overwrite);
+  EXPECT_TRUE(iteration.spoils_replays({&writes, 1}));
+  EXPECT_FALSE(iteration.spoils_replays({&reads, 1}));
+  EXPECT_FALSE(iteration.spoils_replays({&another, 1}));
+}
+
 TEST_F(IterationOfAChain, AMapLiesWhereTheOpThatTouchesItFirstHasIt) {
-  Iteration iteration(script, 0, 0);
+  Iteration iteration(script, 0, {}, 0);
   make(iteration, 0);
   EXPECT_EQ(iteration.maps[0].range, &ranges[0]);
   EXPECT_EQ(ranges[0].chunks[0].name, "map 0");
 }
 
 TEST_F(IterationOfAChain, AnOperandWhoseAllocationHasEndedIsNowhere) {
-  Iteration iteration(script, 0, 2);
+  Iteration iteration(script, 0, {}, 2);
   (void)live.take(ranges[0].base);
   make(iteration, 0);
   EXPECT_EQ(iteration.maps[0].range, nullptr);
 }
 
 TEST_F(IterationOfAChain, WhatIsDroppedIsTouchedByItsOperandsAndFedByItsCalls) {
-  Iteration iteration(script, 0, 0);
+  Iteration iteration(script, 0, {}, 0);
   make(iteration, 0), make(iteration, 1);
   const auto dropped = operand(0, Effect::read), other = operand(1, Effect::read);
   EXPECT_FALSE(iteration.touches_dropped({&dropped, 1}));
@@ -103,7 +134,7 @@ TEST_F(IterationOfAChain, WhatIsDroppedIsTouchedByItsOperandsAndFedByItsCalls) {
 }
 
 TEST_F(IterationOfAChain, WhatReplaysMakeIsKnownFromTheirCalls) {
-  Iteration iteration(script, 0, 0);
+  Iteration iteration(script, 0, {}, 0);
   EXPECT_EQ(iteration.kept_for(script.replays()[0]), nullptr);
   EXPECT_TRUE(iteration.extents_made(0).empty());
   make(iteration, 0);
@@ -113,7 +144,7 @@ TEST_F(IterationOfAChain, WhatReplaysMakeIsKnownFromTheirCalls) {
 }
 
 TEST_F(IterationOfAChain, WhatWaitsForItsFetchIsAwaitedByItsReaders) {
-  Iteration iteration(script, 0, 0);
+  Iteration iteration(script, 0, {}, 0);
   make(iteration, 0), make(iteration, 1);
   iteration.pending = {{.map = 0}};
   const auto waits = operand(0, Effect::read), does_not = operand(1, Effect::read);
@@ -122,7 +153,7 @@ TEST_F(IterationOfAChain, WhatWaitsForItsFetchIsAwaitedByItsReaders) {
 }
 
 TEST_F(IterationOfAChain, AnAllocationThatEndsTakesItsMapAlong) {
-  Iteration iteration(script, 0, 0);
+  Iteration iteration(script, 0, {}, 0);
   make(iteration, 0);
   drop(iteration, 0);
   std::vector<std::uint32_t> forgotten;
@@ -155,13 +186,13 @@ TEST_F(IterationOfAChain, WhatIsAwayAtTheBeginningIsWhereItWas) {
     bases.push_back(ranges[each].base);
     live.set_backing(ranges[each].base, &ranges[each]);
   }
-  Iteration iteration(*script, 0, 0);
+  Iteration iteration(*script, 0, {}, 0);
   iteration.bind_what_is_away({}, live);
   EXPECT_EQ(iteration.maps[0].range, nullptr) << "nobody knows where";
   iteration.bind_what_is_away(bases, live);
   EXPECT_EQ(iteration.maps[0].range, &ranges[3]);
   EXPECT_EQ(iteration.maps[0].allocation, ids[3]);
-  Iteration other(*script, 0, 0);
+  Iteration other(*script, 0, {}, 0);
   bases[3] = Address{64 * GiB};
   other.bind_what_is_away(bases, live);
   EXPECT_EQ(other.maps[0].range, nullptr) << "nothing is there";
