@@ -90,6 +90,7 @@ class Executor {
   void follow(tracker::PhaseIndex phase, tracker::PhaseIndex other, tracker::InsertedOps inserted) {
     book_.follow(phase, other, inserted);
   }
+  bool follows_another(tracker::PhaseIndex phase) const { return book_.followed(phase).phase != phase; }
   // Where an allocation is made, in the phase whose plan is followed: its buffers have their addresses by
   // that.
   std::pair<tracker::PhaseIndex, std::uint64_t> counted_as(tracker::PhaseIndex phase,

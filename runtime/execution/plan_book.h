@@ -71,9 +71,9 @@ class PlanBook {
   };
 
   Plans plans_;
-  std::map<tracker::PhaseIndex, Other> others_;                      // that phases follow
-  std::vector<std::unique_ptr<const Script>> replaced_;              // an iteration may still follow one
-  std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused_;   // buffers that are not to be dropped
+  std::map<tracker::PhaseIndex, Other> others_;                     // by phase: the one whose plan it follows
+  std::vector<std::unique_ptr<const Script>> replaced_;             // an iteration may still follow one
+  std::map<tracker::PhaseIndex, std::set<std::uint32_t>> refused_;  // buffers that are not to be dropped
   std::map<tracker::PhaseIndex, std::set<std::int32_t>> disproved_;  // ops whose substitutes may be wrong
 };
 

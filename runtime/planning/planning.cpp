@@ -36,7 +36,7 @@ bool Planning::wants_to_act() const {
 bool Planning::wants_profile() const {
   for (std::uint32_t i = 0; i < tracker_.iterations().phases(); ++i) {
     const auto plan = plans_.find(tracker::PhaseIndex{i});
-    if (plan != plans_.end() && (plan->second.settled() || others_.contains(tracker::PhaseIndex{i})))
+    if (plan != plans_.end() && (plan->second.settled() || executor_.follows_another(tracker::PhaseIndex{i})))
       continue;
     if (profiler_.plannable(tracker::PhaseIndex{i}) != nullptr) return true;
   }
@@ -95,19 +95,18 @@ bool Planning::act(tracker::PhaseIndex phase, const KnownPhase& known,
 
 // The program does a little more in some iterations. Those need no plan of their own.
 bool Planning::follows_another(tracker::PhaseIndex phase, const KnownPhase& known) {
-  if (others_.contains(phase)) return true;
+  if (executor_.follows_another(phase)) return true;
   if (known.any_size || source_->given(known.profile.id)) return false;
   const tracker::Iterations& iterations = tracker_.iterations();
   for (const auto& [other, plan] : plans_) {
-    if (other == phase || others_.contains(other)) continue;
+    if (other == phase || executor_.follows_another(other)) continue;
     if (iterations.phase(other).seen < iterations.phase(phase).seen) continue;
     const KnownPhase* const shorter = profiler_.plannable(other);
     if (shorter == nullptr || shorter->any_size) continue;
     const auto inserted = tracker::inserted_ops(shorter->profile, known.profile);
     if (!inserted) continue;
     executor_.follow(phase, other, *inserted);
-    others_.insert(phase);
-    log::info("phase {}: follows the plan of phase {}, which has not its {} ops from {} on", known.profile.id,
+    log::info("phase {}: follows the plan of phase {}; it has {} ops more, from {} on", known.profile.id,
               shorter->profile.id, inserted->count, inserted->at);
     return true;
   }

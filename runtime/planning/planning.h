@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "core/config.h"
@@ -89,7 +88,6 @@ class Planning {
   Disorder disorder_;
   Standstill standstill_;
   std::map<tracker::PhaseIndex, PhasePlan> plans_;
-  std::set<tracker::PhaseIndex> others_;        // that follow the plans of such
   std::optional<tracker::StepIndex> acted_in_;  // the iteration that began there
   std::optional<std::chrono::steady_clock::time_point> acted_at_;
   std::chrono::steady_clock::duration iteration_took_{};  // the one before that
