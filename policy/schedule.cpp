@@ -121,7 +121,7 @@ void Simulator::keep_temporary(const Extent& extent) {
   temporaries_.push_back(extent);
 }
 
-void Simulator::lay_out(const Choice& choice) {
+double Simulator::lay_out(const Choice& choice) {
   schedule_.steps.clear();
   schedule_.fetches.clear();
   schedule_.replay_us = 0;
@@ -150,6 +150,13 @@ void Simulator::lay_out(const Choice& choice) {
       if (needed_at_[map] == nowhere) needed_at_[map] = step;
     }
   }
+  starts_.clear();
+  double end = 0;
+  for (const Step& step : schedule_.steps) {
+    starts_.push_back(end);
+    end += step.us;
+  }
+  return end;
 }
 
 // Bytes by step, with every fetch as late as possible.
@@ -192,12 +199,8 @@ void Simulator::account(const Choice& choice) {
   }
   for (const Extent& t : temporaries_) hold(t.from, t.to, t.bytes);
   schedule_.live.resize(count);
-  starts_.resize(count);
   std::int64_t live = 0;
-  double start = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    starts_[i] = start;
-    start += schedule_.steps[i].us;
     live += change_[i];
     const Segment& segment = problem_.segments[schedule_.steps[i].segment];
     schedule_.live[i] = static_cast<std::uint64_t>(live) +

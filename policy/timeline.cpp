@@ -249,28 +249,31 @@ bool Simulator::run_clock(Checkpoint from, const Choice& choice, Trace* trace, d
   return true;
 }
 
-Outcome Simulator::arrange(const Choice& choice) {
-  lay_out(choice);
-  account(choice);
-  place_fetches();
+Outcome Simulator::run(const Choice& choice, Trace* trace) {
+  constexpr double forever = std::numeric_limits<double>::infinity();
+  if (trace) *trace = {};
+  return run_within(choice, forever, 0, trace);
+}
+
+// Most choices are too dear in their replays alone, or in the memory that they hold before anything is
+// fetched early. That is known long before the clock has run.
+Outcome Simulator::run_within(const Choice& choice, double most, double per_excess_byte, Trace* trace) {
+  const auto excess = [&](std::uint64_t bytes) { return bytes > rules_.cap ? bytes - rules_.cap : 0; };
+  const auto dear = [&](const Outcome& outcome) {
+    return outcome.us + per_excess_byte * static_cast<double>(outcome.excess) > most;
+  };
   Outcome outcome;
+  outcome.us = lay_out(choice);
+  if (dear(outcome)) return outcome;
+  account(choice);
+  outcome.excess = excess(*std::max_element(schedule_.live.begin(), schedule_.live.end()));
+  if (dear(outcome)) return outcome;
+  place_fetches();
   outcome.peak = schedule_.peak;
   outcome.replay_us = schedule_.replay_us;
-  outcome.excess = schedule_.peak > rules_.cap ? schedule_.peak - rules_.cap : 0;
+  outcome.excess = excess(schedule_.peak);
   if (!schedule_.possible) outcome.excess = std::max(outcome.excess, ~std::uint64_t{0} / 4);
-  return outcome;
-}
-
-Outcome Simulator::run(const Choice& choice, Trace* trace) {
-  if (trace) *trace = {};
-  Outcome outcome = arrange(choice);
-  keep_time(choice, trace, std::numeric_limits<double>::infinity(), outcome);
-  return outcome;
-}
-
-Outcome Simulator::run_within(const Choice& choice, double most, double per_excess_byte) {
-  Outcome outcome = arrange(choice);
-  keep_time(choice, nullptr, most - per_excess_byte * static_cast<double>(outcome.excess), outcome);
+  keep_time(choice, trace, most - per_excess_byte * static_cast<double>(outcome.excess), outcome);
   return outcome;
 }
 

@@ -123,8 +123,8 @@ class Simulator {
   // The time is meaningful for a feasible choice only.
   Outcome run(const Choice& choice, Trace* trace = nullptr);
   // The same, but stops once time plus a price for every byte over the cap is certain to exceed `most`
-  // microseconds; `us` is then a lower bound that, with that price, still exceeds `most`.
-  Outcome run_within(const Choice& choice, double most, double per_excess_byte);
+  // microseconds; `us` and `excess` are then lower bounds whose price still exceeds `most`.
+  Outcome run_within(const Choice& choice, double most, double per_excess_byte, Trace* trace = nullptr);
   // Makes the last run, complete and of this choice, the base: later runs start their clocks where they first
   // differ from it. Outcomes are still the same bits. schedule() is invalid from then on.
   void rebase(const Choice& choice);
@@ -144,7 +144,8 @@ class Simulator {
     std::uint32_t version;
     std::uint32_t chain;
   };
-  void lay_out(const Choice& choice);
+  // The iteration's microseconds, were there no stalls.
+  double lay_out(const Choice& choice);
   bool add_chain(const Choice& choice, std::uint32_t map);
   bool need_version(const Choice& choice, const Source& source, std::int32_t position);
   bool has_left(const Choice& choice, const Source& source, std::int32_t position) const;
@@ -198,7 +199,6 @@ class Simulator {
   };
   std::int32_t first_difference(const Choice& choice) const;
   Checkpoint resume(const Choice& choice, const Trace* trace);
-  Outcome arrange(const Choice& choice);
   void keep_time(const Choice& choice, Trace* trace, double most_us, Outcome& outcome);
   void begin_with_what_leaves(const Choice& choice, Trace* trace, double most_us, Outcome& outcome);
   bool has_caught_up(const Clock& clock, std::int32_t step) const;
