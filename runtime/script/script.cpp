@@ -101,8 +101,25 @@ class ScriptCompiler {
       if (map.of == MapClass::recompute) content_.add(map, map.brief ? last_made(map) : outside);
   }
 
-  // The last position before which all of it is made again.
+  // The first op that reads or writes the map's memory once it was dropped; the number of ops: none does.
+  std::int32_t first_use_without(const PlanMap& map) const {
+    std::int32_t first = ops();
+    for (const auto& [dropped, actions] : plan_.after) {
+      const bool drops = std::any_of(actions.begin(), actions.end(), [&](const PlanAction& action) {
+        return action.kind == PlanAction::Kind::drop && action.subject == map.map;
+      });
+      for (std::int32_t p = dropped + 1; drops && p < first; ++p)
+        if (const auto& used = phase_.ops[p].operands;
+            std::find(used.begin(), used.end(), map.buffer) != used.end())
+          first = p;
+    }
+    return first;
+  }
+
+  // The last position before which all of it is made again for a reader of its own. Later ones are for
+  // others.
   std::int32_t last_made(const PlanMap& map) const {
+    const std::int32_t used = first_use_without(map);
     const auto makes_all = [&](const auto& before) {
       return std::all_of(map.by.begin(), map.by.end(), [&](std::int32_t op) {
         return std::any_of(before.second.begin(), before.second.end(), [op](const PlanAction& action) {
@@ -110,7 +127,9 @@ class ScriptCompiler {
         });
       });
     };
-    const auto last = std::find_if(plan_.before.rbegin(), plan_.before.rend(), makes_all);
+    const auto last = std::find_if(plan_.before.rbegin(), plan_.before.rend(), [&](const auto& before) {
+      return before.first <= used && makes_all(before);
+    });
     return last == plan_.before.rend() ? outside : last->first;
   }
 

@@ -163,6 +163,28 @@ TEST(Script, ABriefMapIsBackWithTheLastReplaysThatMakeIt) {
   EXPECT_EQ(lasting->life(1).back, 3);
 }
 
+// Op 3 reads A, which is freed then; op 4 reads B, which is made of A.
+TEST(Script, ABriefMapThatIsMadeAgainOnceItIsFreedIsBackForItsReader) {
+  PhaseProfile profile = two_maps();
+  profile.buffers[1].until = 4;
+  profile.versions[1].readers = {1, 3}, profile.versions[2].readers = {2, 4};
+  profile.ops.clear();
+  add_ops(profile, {{{0}, {1}}, {{1}, {2}}, {{2}, {3}}, {{1, 3}, {}}, {{2}, {}}});
+  PlanMap a, b;
+  a.map = 0, a.buffer = 1, a.by = {0}, a.brief = true;
+  b.map = 1, b.buffer = 2, b.by = {1};
+  a.bytes = b.bytes = 4 * mib;
+  a.of = b.of = MapClass::recompute;
+  Plan plan = plan_of(profile, {a, b});
+  const PlanAction first{PlanAction::Kind::replay, 0}, second{PlanAction::Kind::replay, 1};
+  plan.before = {{3, {first}}, {4, {first, second}}};
+  plan.after = {{1, {{PlanAction::Kind::drop, 0}}}, {2, {{PlanAction::Kind::drop, 1}}}};
+  const auto script = Script::compile(plan, test::with_operands(profile), 0);
+  ASSERT_TRUE(script) << script.error().message;
+  EXPECT_EQ(script->life(1).back, 3);
+  EXPECT_TRUE(script->replays()[1].restores.empty()) << "for B alone";
+}
+
 TEST(Script, AMapThatIsToLeaveBeforeItIsThereStays) {
   const PhaseProfile profile = two_maps();
   PlanMap map;
