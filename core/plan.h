@@ -39,7 +39,7 @@ struct PlanMap {
   // Otherwise it is back with the first replays that make all of it.
   bool brief = false;
   // swap: it is away at the end of the iteration, and at the beginning of the next. There it comes back
-  // before it leaves again; or not at all, where the next iteration frees it.
+  // before it leaves again, or is freed; or not at all, where the next iteration frees it.
   bool across = false;
   // swap, not across: after its last use it leaves once more, and does not come back. Nobody writes it once
   // it is back, so that takes no copy; the next iteration frees it.
@@ -107,9 +107,9 @@ Result<Plan> plan_from_json(std::string_view text);
 
 // Checks what ties a plan's parts together, for any phase. Maps: in ascending order, each with a buffer of
 // its own. Before an op, maps are fetched and earlier ops are replayed; after it, maps leave. Every swapped
-// map leaves once and comes back afterwards (beforehand or not at all, if it is away across the end), whole
-// or in pieces from its start; every recomputed map is dropped once, and each op that makes it is replayed
-// afterwards; nothing else moves. Error: as above.
+// map leaves once and comes back afterwards (if it is away across the end: beforehand or not at all, or it
+// comes back and is freed), whole or in pieces from its start; every recomputed map is dropped once, and each
+// op that makes it is replayed afterwards; nothing else moves. Error: as above.
 Status check(const Plan& plan);
 
 }  // namespace pooch

@@ -151,7 +151,8 @@ void PlanCheck::moves() {
     const int away = map.of == MapClass::keep ? 0 : 1;
     const bool freed = map.across && moves.pieces == 0 && !moves.back;
     const bool back = map.of == MapClass::swap && !freed;
-    if (moves.away != away || moves.back != back) {
+    const bool arrives = map.across && moves.away == 0 && moves.back;  // and is freed where it is
+    if ((moves.away != away && !arrives) || moves.back != back) {
       fail(path,
            fmt::format("is of class {}, but leaves {} times and is {}", name(map.of), moves.away,
                        moves.back ? "fetched" : "not fetched whole"),
@@ -160,7 +161,7 @@ void PlanCheck::moves() {
                                       : "one drop");
     } else if (back && !map.across && moves.back_at <= moves.away_at) {
       fail(path, "is fetched before it has left", "a prefetch behind the eviction");
-    } else if (back && map.across && moves.back_at >= moves.away_at) {
+    } else if (back && map.across && !arrives && moves.back_at >= moves.away_at) {
       fail(path, "is away across the iteration's end, and leaves before it is fetched",
            "an eviction behind the prefetch");
     }

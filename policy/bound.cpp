@@ -308,8 +308,11 @@ class Program {
       if (lingers != lingered) changes.dropped.emplace_back(swapped(m), (lingers - lingered) * size(m));
       const int now = away(map, point.tight), before = p > 0 && away(map, points_[p - 1].tight);
       if (now != before) changes.dropped.emplace_back(recomputed(m), (now - before) * size(m));
-      const bool gone = point.tight > map.leaves, was_gone = p > 0 && points_[p - 1].tight > map.leaves;
-      if (map.clean && gone && !was_gone) changes.dropped.emplace_back(swapped(m), size(m));
+      const auto left_clean = [&map](std::int32_t tight) {
+        return map.clean && map.leaves < tight && tight <= map.ends;
+      };
+      if (left_clean(point.tight) && !(p > 0 && left_clean(points_[p - 1].tight)))
+        changes.dropped.emplace_back(swapped(m), size(m));
     }
     return changes;
   }

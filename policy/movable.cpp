@@ -23,7 +23,8 @@ struct Pause {
 
 class Finder {
  public:
-  Finder(const BufferUses& uses, Movers movers) : uses_(uses), phase_(uses.phase), movers_(movers) {}
+  Finder(const BufferUses& uses, Movers movers, const AwayAt& away_at)
+      : uses_(uses), phase_(uses.phase), movers_(movers), away_at_(away_at) {}
 
   std::vector<MovableMap> run() {
     for (std::uint32_t b = 0; b < phase_.buffers.size(); ++b)
@@ -41,19 +42,27 @@ class Finder {
     return phase_.buffers[buffer].managed && phase_.buffers[buffer].bytes >= granularity;
   }
 
-  // The one that takes most time. `freed`: it outlives this iteration, and the next one frees it before this
-  // position, untouched; outside: it does not.
-  Pause longest_pause(std::uint32_t buffer, bool may_be_across, std::int32_t freed = outside) const {
+  static bool covers(const Pause& pause, std::int32_t position) {
+    return pause.across ? position < pause.returns || position > pause.leaves
+                        : pause.leaves < position && position < pause.returns;
+  }
+  // The one at the position where it is to be away; else the one that takes most time. `may_begin_away`:
+  // before its first use as well, and behind its last one if it outlives this iteration. `freed`: it does,
+  // and the next one frees it before this position, untouched; outside: it does not.
+  Pause pause_of(std::uint32_t buffer, bool may_begin_away, std::int32_t freed = outside) const {
     const auto& at = uses_.positions[buffer];
+    const auto wanted = away_at_.find(buffer);
     Pause longest;
     const auto consider = [&](const Pause& pause) {
-      if (pause.us > longest.us) longest = pause;
+      if (pause.us > longest.us && (wanted == away_at_.end() || covers(pause, wanted->second)))
+        longest = pause;
     };
     for (std::size_t i = 0; i + 1 < at.size(); ++i)
       consider({at[i], at[i + 1], false, uses_.starts_us[at[i + 1]] - uses_.starts_us[at[i] + 1]});
     if (at.empty()) return longest;
     const double rest_us = uses_.starts_us.back() - uses_.starts_us[at.back() + 1];
-    if (may_be_across) consider({at.back(), at.front(), true, rest_us + uses_.starts_us[at.front()]});
+    const double behind_us = phase_.buffers[buffer].until == outside ? rest_us : 0;
+    if (may_begin_away) consider({at.back(), at.front(), true, behind_us + uses_.starts_us[at.front()]});
     if (freed != outside) consider({at.back(), ops(), false, rest_us + uses_.starts_us[freed]});
     return longest;
   }
@@ -84,7 +93,7 @@ class Finder {
   // A feature map or the input crosses the buffer's longest pause, and nothing that outlives the iteration.
   std::optional<MovableMap> feature_map(std::uint32_t buffer) const {
     if (!can_move(buffer) || uses_.positions[buffer].size() < 2) return std::nullopt;
-    const Pause pause = longest_pause(buffer, false);
+    const Pause pause = pause_of(buffer, false);
     if (pause.returns - pause.leaves < 2) return std::nullopt;
     MovableMap map = map_of(buffer, pause);
     bool movable = false;
@@ -97,7 +106,7 @@ class Finder {
         map.producers.push_back(producer);
     }
     if (!movable) return std::nullopt;
-    map.droppable = true;  // as far as is known here
+    map.droppable = !away_at_.contains(buffer);  // as far as is known here
     return map;
   }
 
@@ -136,8 +145,8 @@ class Finder {
     if (!can_move(buffer) || (!before && !after)) return std::nullopt;
     const std::uint32_t earlier =
         before || uses_.positions[buffer].empty() ? no_buffer : take_untouched(memory.bytes);
-    const Pause pause = longest_pause(buffer, before && after,
-                                      earlier == no_buffer ? outside : phase_.buffers[earlier].until);
+    const Pause pause =
+        pause_of(buffer, before, earlier == no_buffer ? outside : phase_.buffers[earlier].until);
     if (pause.us <= 0 || (!pause.across && pause.returns - pause.leaves < 2)) return std::nullopt;
     MovableMap map = map_of(buffer, pause);
     const bool only_read =
@@ -147,10 +156,22 @@ class Finder {
     if (leaves_again) map.released = uses_.positions[buffer].back();
     if (map.for_good || leaves_again) map.earlier = earlier, map.lingers = phase_.buffers[earlier].until - 1;
     map.has_to = map.for_good && movers_ == Movers::everything_in_turn;
+    map.arrives = pause.across && !after;
+    if (map.arrives) map.leaves = map.ends;
     map.clean =
-        pause.across && std::all_of(uses_.versions[buffer].begin(), uses_.versions[buffer].end(),
-                                    [&](std::uint32_t v) { return phase_.versions[v].producer == outside; });
+        map.arrives || (pause.across &&
+                        std::all_of(uses_.versions[buffer].begin(), uses_.versions[buffer].end(),
+                                    [&](std::uint32_t v) { return phase_.versions[v].producer == outside; }));
     return map;
+  }
+
+  // Anything else that is to be away: gradients before the step, what the step makes for itself.
+  std::optional<MovableMap> what_is_idle(std::uint32_t buffer) const {
+    const ProfileBuffer& memory = phase_.buffers[buffer];
+    if (!away_at_.contains(buffer) || memory.from == outside || memory.until == outside) return std::nullopt;
+    const Pause pause = pause_of(buffer, false);
+    if (pause.us < 0) return std::nullopt;
+    return map_of(buffer, pause);
   }
 
   void add_what_outlives() {
@@ -158,21 +179,24 @@ class Finder {
     std::vector<bool> taken = copied_by_the_program();
     for (const MovableMap& map : maps_) taken[map.buffer] = true;
     std::vector<MovableMap> more;
-    for (std::uint32_t b = 0; b < phase_.buffers.size(); ++b)
-      if (!taken[b])
-        if (auto map = what_outlives(b)) more.push_back(std::move(*map));
+    for (std::uint32_t b = 0; b < phase_.buffers.size(); ++b) {
+      if (taken[b]) continue;
+      if (auto map = what_outlives(b)) more.push_back(std::move(*map));
+      if (auto map = what_is_idle(b)) more.push_back(std::move(*map));
+    }
     const auto bytes = [](const std::vector<MovableMap>& maps) {
       return std::accumulate(maps.begin(), maps.end(), 0.0, [](double sum, const MovableMap& map) {
         return sum + static_cast<double>(map.bytes);
       });
     };
-    if (bytes(more) < worth_moving * (bytes(more) + bytes(maps_))) return;
+    if (away_at_.empty() && bytes(more) < worth_moving * (bytes(more) + bytes(maps_))) return;
     for (MovableMap& map : more) maps_.push_back(std::move(map));
   }
 
   const BufferUses& uses_;
   const PhaseProfile& phase_;
   const Movers movers_;
+  const AwayAt& away_at_;
   std::vector<MovableMap> maps_;
   std::map<std::uint64_t, std::vector<std::uint32_t>> untouched_;  // by bytes
 };
@@ -241,8 +265,8 @@ std::vector<std::uint64_t> bytes_in_turn(const BufferUses& uses, std::vector<Mov
   return bytes;
 }
 
-std::vector<MovableMap> movable_maps(const BufferUses& uses, Movers movers) {
-  return Finder(uses, movers).run();
+std::vector<MovableMap> movable_maps(const BufferUses& uses, Movers movers, const AwayAt& away_at) {
+  return Finder(uses, movers, away_at).run();
 }
 
 }  // namespace pooch::policy

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "core/profile.h"
@@ -18,8 +19,11 @@ struct BufferUses {
   const std::vector<double>& starts_us;                     // by position, and one more for the end
 };
 
+// By buffer, of some: a position at which it is to be away.
+using AwayAt = std::map<std::uint32_t, std::int32_t>;
+
 // Positions in the place of segments. Feature maps come first, and are taken for droppable.
-std::vector<MovableMap> movable_maps(const BufferUses& uses, Movers movers);
+std::vector<MovableMap> movable_maps(const BufferUses& uses, Movers movers, const AwayAt& away_at);
 
 // By position: bytes that a layout needs beside the buffers. One that lies in two ranges in turn has both
 // while it is there, unless it is alone in them and begins anew in each iteration. Finds `in_turn` of the

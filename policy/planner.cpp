@@ -160,11 +160,25 @@ struct PlanSeries::State {
   const Policy* policy;
   const NumericsPolicy* numerics;  // one of the two
   const PlanRequest request;
-  const Problem problem;
-  std::optional<Decision> last;
+  Problem problem;
+  std::optional<Decision> last = {};
+
+  // hybrid moves everything. Where that needs more than there is, buffers pause at other times.
+  Result<Problem> problem_for(std::uint64_t memory) const {
+    Movers movers = Movers::feature_maps;
+    if (policy != nullptr && policy->decide == hybrid)
+      movers = profile.phases.size() > 1 ? Movers::everything_in_turn : Movers::everything;
+    return make_problem(profile, phase, {request.link_out, request.link_in}, movers, memory);
+  }
 
   Result<Plan> plan_for(const PlanRequest& with) {
     const Rules rules = rules_of(profile, with);
+    if (last && !fits(problem, swap_all({problem, rules}))) {
+      auto other = problem_for(with.memory);
+      if (!other) return other.error();
+      problem = std::move(*other);
+      last.reset();
+    }
     if (numerics != nullptr)
       return plan_with_algorithms(*numerics, profile, phase, {with.link_out, with.link_in}, rules);
     const Question question{problem, rules, with.seed, with.effort, last ? &last->choice : nullptr};
@@ -195,13 +209,11 @@ Result<PlanSeries> PlanSeries::make(const Profile& profile, std::string_view pha
                     policy_name)};
   const Result<const PhaseProfile*> phase = find_phase(profile, phase_id);
   if (!phase) return phase.error();
-  Movers movers = Movers::feature_maps;
-  if (policy != nullptr && policy->decide == hybrid)
-    movers = profile.phases.size() > 1 ? Movers::everything_in_turn : Movers::everything;
-  auto problem = make_problem(profile, **phase, {request.link_out, request.link_in}, movers);
+  auto state = std::make_unique<State>(State{profile, **phase, policy, numerics, request, {}});
+  auto problem = state->problem_for(request.memory);
   if (!problem) return problem.error();
-  return PlanSeries(
-      std::make_unique<State>(State{profile, **phase, policy, numerics, request, std::move(*problem), {}}));
+  state->problem = std::move(*problem);
+  return PlanSeries(std::move(state));
 }
 
 Result<Plan> PlanSeries::next(std::uint64_t memory) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "policy/movable.h"
+#include "policy/pauses.h"
 
 namespace pooch::policy {
 namespace {
@@ -77,7 +78,7 @@ class Reader {
  public:
   Reader(const Profile& profile, const PhaseProfile& phase) : profile_(profile), phase_(phase) {}
 
-  Result<Problem> read(const LinkRates& rates, Movers movers);
+  Result<Problem> read(const LinkRates& rates, Movers movers, std::uint64_t memory);
 
  private:
   struct Use {
@@ -87,10 +88,11 @@ class Reader {
   void collect_uses();
   bool saves_time(std::int32_t position, const ProfileSubstitute& by) const;
   void substitute(std::int32_t position, const ProfileSubstitute& by);
-  void find_maps(Movers movers);
+  void find_maps(Movers movers, const AwayAt& away_at);
   std::string name_of(const MovableMap& map) const;
   void name_maps();
   void find_base();
+  void take_other_pauses(Movers movers, std::uint64_t memory);
   std::vector<std::int32_t> layers_of_ops() const;
   void make_segments();
   bool is_running_statistic(std::int32_t position, std::uint32_t read) const;
@@ -161,10 +163,10 @@ void Reader::collect_uses() {
   }
 }
 
-void Reader::find_maps(Movers movers) {
+void Reader::find_maps(Movers movers, const AwayAt& away_at) {
   problem_.map_of.assign(phase_.versions.size(), nowhere);
   problem_.map_of_buffer.assign(phase_.buffers.size(), nowhere);
-  problem_.maps = movable_maps({phase_, uses_, versions_of_, problem_.producer_of, starts_}, movers);
+  problem_.maps = movable_maps({phase_, uses_, versions_of_, problem_.producer_of, starts_}, movers, away_at);
   for (std::int32_t m = 0; m < static_cast<std::int32_t>(problem_.maps.size()); ++m) {
     for (const std::uint32_t v : problem_.maps[m].content) problem_.map_of[v] = m;
     problem_.map_of_buffer[problem_.maps[m].buffer] = m;
@@ -205,6 +207,7 @@ std::string Reader::name_of(const MovableMap& map) const {
 // its allocation.
 void Reader::find_base() {
   std::vector<std::int64_t> change(ops() + 2, 0), small_change(ops() + 2, 0);
+  base_.clear();
   fresh_.assign(ops() + 2, 0);
   std::vector<bool> stood_in_for(phase_.buffers.size(), false);  // a map counts it
   for (const MovableMap& map : problem_.maps)
@@ -234,6 +237,14 @@ void Reader::find_base() {
     base_.push_back(static_cast<std::uint64_t>(live) + rounded(static_cast<std::uint64_t>(small)) +
                     rounded(in_turn[p]));
   }
+}
+
+void Reader::take_other_pauses(Movers movers, std::uint64_t memory) {
+  const BufferUses uses{phase_, uses_, versions_of_, problem_.producer_of, starts_};
+  const AwayAt away_at = other_pauses(uses, problem_.maps, base_, memory);
+  if (away_at.empty()) return;
+  find_maps(movers, away_at);
+  find_base();
 }
 
 std::vector<std::int32_t> Reader::layers_of_ops() const {
@@ -380,8 +391,13 @@ void Reader::judge_maps() {
     }
   }
   problem_.by_leave.resize(problem_.segments.size());
-  for (std::uint32_t m = 0; m < problem_.maps.size(); ++m)
-    problem_.by_leave[problem_.maps[m].leaves].push_back(m);
+  for (std::uint32_t m = 0; m < problem_.maps.size(); ++m) {
+    if (problem_.maps[m].arrives) {
+      problem_.arriving.push_back(m);
+    } else {
+      problem_.by_leave[problem_.maps[m].leaves].push_back(m);
+    }
+  }
   for (MovableMap& map : problem_.maps) map.remade = best_before(map);
   auto& order = problem_.by_return;
   for (std::uint32_t m = 0; m < problem_.maps.size(); ++m) order.push_back(m);
@@ -425,7 +441,7 @@ void Reader::host_copies() {
                    [](const HostCopy& a, const HostCopy& b) { return a.segment < b.segment; });
 }
 
-Result<Problem> Reader::read(const LinkRates& rates, Movers movers) {
+Result<Problem> Reader::read(const LinkRates& rates, Movers movers, std::uint64_t memory) {
   if (phase_.ops.empty())
     return Error{ErrorCode::invalid_argument, fmt::format("profile: phase {} has no ops", phase_.id)};
   Result<LinkFit> out = link_of(profile_, phase_, false, rates.out),
@@ -438,9 +454,10 @@ Result<Problem> Reader::read(const LinkRates& rates, Movers movers) {
   if (!(problem_.compute_us > 0)) {
     return Error{ErrorCode::invalid_argument, fmt::format("profile: phase {} was not timed", phase_.id)};
   }
-  find_maps(movers);
-  name_maps();
+  find_maps(movers, {});
   find_base();
+  if (movers != Movers::feature_maps) take_other_pauses(movers, memory);
+  name_maps();
   make_segments();
   find_sources();
   judge_maps();
@@ -451,8 +468,8 @@ Result<Problem> Reader::read(const LinkRates& rates, Movers movers) {
 }  // namespace
 
 Result<Problem> make_problem(const Profile& profile, const PhaseProfile& phase, const LinkRates& rates,
-                             Movers movers) {
-  return Reader(profile, phase).read(rates, movers);
+                             Movers movers, std::uint64_t memory) {
+  return Reader(profile, phase).read(rates, movers, memory);
 }
 
 }  // namespace pooch::policy

@@ -4,9 +4,10 @@
 // A *map* here is a managed buffer whose content is read again after its longest pause. It may be away only
 // during that pause. Feature maps pause between forward and backward. Weights, gradients and optimiser states
 // pause there, before the step, or *across* the end of the iteration: then the buffer is away when an
-// iteration begins, and between its first use and its last it is there. What the next iteration frees unread
-// leaves for good. A *segment* is one op that touches a
-// map, or a run of ops that touch none; plans act between segments.
+// iteration begins, and between its first use and its last it is there. What the iteration before left, as
+// accumulated gradients are, *arrives*: it leaves as the iteration begins. What the next iteration frees
+// unread leaves for good. A *segment* is one op that touches a map, or a run of ops that touch none; plans
+// act between segments.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +44,8 @@ struct MovableMap {
   bool read_by_convolution = false;     // ... or reads it in forward
   double replay_us = 0;                 // of the ops that write its own memory: the least that a replay takes
   bool across = false;                  // it pauses across the iteration's end
-  bool clean = false;                   // across: no iteration writes it, so it leaves without a copy
+  bool clean = false;                   // across: this iteration need not copy it out to be without it
+  bool arrives = false;                 // across: the iteration before left it, and this one frees it
   bool for_good = false;                // it does not come back: the next iteration frees it untouched
   // Where it ends away: what the iteration before left so is the buffer `earlier`, which is there until the
   // segment `lingers` (nowhere: not at all), if it has not left.
@@ -103,6 +105,7 @@ struct Problem {
   std::vector<std::uint32_t> by_return;              // maps in order of `returns`
   std::vector<std::uint32_t> by_remake;              // ... of `remade`, and then of `returns`
   std::vector<std::vector<std::uint32_t>> by_leave;  // by segment: maps whose last use before the pause it is
+  std::vector<std::uint32_t> arriving;               // maps that leave as the iteration begins
   std::vector<std::int32_t> segment_of;              // by position
   std::vector<std::vector<Source>> sources;          // by position: what the op reads
   std::vector<double> op_us;                         // by position: of its replay
@@ -136,7 +139,8 @@ enum class Movers : std::uint8_t {
 
 // If pooch copied nothing while it measured, the link's rate comes from the program's own copies. Error:
 // invalid_argument if the phase was not timed, or its link was neither measured nor given or carries nothing.
+// `memory`: bytes that plans may use; buffers pause so that a plan that swaps all of them fits, if they can.
 Result<Problem> make_problem(const Profile& profile, const PhaseProfile& phase, const LinkRates& rates = {},
-                             Movers movers = Movers::feature_maps);
+                             Movers movers = Movers::feature_maps, std::uint64_t memory = ~std::uint64_t{0});
 
 }  // namespace pooch::policy

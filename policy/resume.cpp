@@ -28,7 +28,7 @@ void Simulator::rebase(const Choice& choice) {
 }
 
 // The first step whose clock may be another than the base's: at each one it reads the step, its memory, the
-// fetches that start there, and the evictions behind it.
+// fetches that start there, and the evictions behind it. nowhere: the iteration begins otherwise.
 std::int32_t Simulator::first_difference(const Choice& choice) const {
   const Schedule &was = base_.schedule, &is = schedule_;
   const std::size_t steps = std::min(was.steps.size(), is.steps.size());
@@ -41,24 +41,34 @@ std::int32_t Simulator::first_difference(const Choice& choice) const {
   for (const Schedule* each : {&was, &is})
     if (fetch < each->fetches.size())
       first = std::min(first, static_cast<std::size_t>(each->fetches[fetch].trigger));
-  for (std::size_t m = 0; m < problem_.maps.size(); ++m)
+  for (std::size_t m = 0; m < problem_.maps.size(); ++m) {
     if (choice.of[m] != base_.choice.of[m] ||
-        choice.swapped(problem_, m) != base_.choice.swapped(problem_, m))
+        choice.swapped(problem_, m) != base_.choice.swapped(problem_, m)) {
+      if (problem_.maps[m].arrives) return nowhere;
       first = std::min(first, static_cast<std::size_t>(is.step_of[problem_.maps[m].leaves]));
+    }
+  }
   return static_cast<std::int32_t>(first);
 }
 
+Simulator::Checkpoint Simulator::begin(const Choice& choice, Trace* trace) {
+  Checkpoint first;
+  first.clock.trace = trace;
+  evict_what_begins_away(first.clock, choice);
+  return first;
+}
+
 // Leaves in evictions_, arrivals_ and checkpoints_ what was before it. A trace wants everything.
-Simulator::Checkpoint Simulator::resume(const Choice& choice, const Trace* trace) {
+Simulator::Checkpoint Simulator::resume(const Choice& choice, Trace* trace) {
   evictions_.clear();
   arrivals_.clear();
   checkpoints_.clear();
   left_at_.assign(problem_.maps.size(), 0);
-  if (!base_.valid || trace != nullptr) return {};
+  if (!base_.valid || trace != nullptr) return begin(choice, trace);
   const auto behind =
       std::upper_bound(base_.checkpoints.begin(), base_.checkpoints.end(), first_difference(choice),
                        [](std::int32_t step, const Checkpoint& c) { return step < c.step; });
-  if (behind == base_.checkpoints.begin()) return {};
+  if (behind == base_.checkpoints.begin()) return begin(choice, trace);
   const Checkpoint& from = *std::prev(behind);
   checkpoints_.assign(base_.checkpoints.begin(), behind);
   const auto head = [](const std::vector<Flight>& all, std::size_t count) {

@@ -107,23 +107,32 @@ void Simulator::wait_for_fetches(Clock& clock, std::int32_t step) {
   }
 }
 
+void Simulator::copy_out(Clock& clock, const Choice& choice, std::uint32_t map, double ready) {
+  for (std::uint64_t left = choice.swapped(problem_, map), bytes; left > 0; left -= bytes) {
+    bytes = piece(map, left);
+    const double start = std::max(clock.out, ready), us = copy_us(problem_.out, bytes, start, clock.in);
+    clock.out = start + us;
+    clock.out_busy += us;
+    clock.leaving += bytes;
+    left_at_[map] = clock.out;
+    evictions_.push_back({start, clock.out, bytes, static_cast<std::int32_t>(map), nowhere, false});
+    if (clock.trace)
+      clock.trace->spans.push_back({Engine::out, start, clock.out, nowhere, static_cast<std::int32_t>(map)});
+  }
+}
+
+// What the iteration before left and this one needs later.
+void Simulator::evict_what_begins_away(Clock& clock, const Choice& choice) {
+  for (const std::uint32_t map : problem_.arriving)
+    if (choice.of[map] == Class::swap) copy_out(clock, choice, map, 0);
+}
+
 void Simulator::evict(Clock& clock, const Choice& choice, std::int32_t segment) {
   for (const std::uint32_t map : problem_.by_leave[segment]) {
     if (choice.of[map] != Class::keep && !rules_.placed) clock.host += handles_us(problem_.maps[map].bytes);
     if (choice.of[map] != Class::swap || problem_.maps[map].clean) continue;
     const double leaves = rules_.eviction_beside ? clock.op_start : clock.compute;
-    for (std::uint64_t left = choice.swapped(problem_, map), bytes; left > 0; left -= bytes) {
-      bytes = piece(map, left);
-      const double start = std::max(clock.out, leaves), us = copy_us(problem_.out, bytes, start, clock.in);
-      clock.out = start + us;
-      clock.out_busy += us;
-      clock.leaving += bytes;
-      left_at_[map] = clock.out;
-      evictions_.push_back({start, clock.out, bytes, static_cast<std::int32_t>(map), nowhere, false});
-      if (clock.trace)
-        clock.trace->spans.push_back(
-            {Engine::out, start, clock.out, nowhere, static_cast<std::int32_t>(map)});
-    }
+    copy_out(clock, choice, map, leaves);
     if (!rules_.eviction_blocks || clock.out <= clock.compute) continue;
     if (clock.trace) {
       clock.trace->stalls.push_back(
@@ -188,6 +197,8 @@ void Simulator::begin_with_what_leaves(const Choice& choice, Trace* trace, doubl
     evictions_.push_back(flight);
   }
   if (trace != nullptr) *trace = {};
+  from.clock.trace = trace;
+  evict_what_begins_away(from.clock, choice);
   run_clock(from, choice, trace, most_us, outcome);
   checkpoints_.swap(first_.checkpoints);
   evictions_.swap(first_.evictions);

@@ -198,7 +198,8 @@ class Simulator {
     std::vector<Checkpoint> checkpoints;
   };
   std::int32_t first_difference(const Choice& choice) const;
-  Checkpoint resume(const Choice& choice, const Trace* trace);
+  Checkpoint begin(const Choice& choice, Trace* trace);
+  Checkpoint resume(const Choice& choice, Trace* trace);
   void keep_time(const Choice& choice, Trace* trace, double most_us, Outcome& outcome);
   void begin_with_what_leaves(const Choice& choice, Trace* trace, double most_us, Outcome& outcome);
   bool has_caught_up(const Clock& clock, std::int32_t step) const;
@@ -206,6 +207,8 @@ class Simulator {
   void start_fetches(Clock& clock, std::int32_t step);
   void wait_for_memory(Clock& clock, std::int32_t step);
   void wait_for_fetches(Clock& clock, std::int32_t step);
+  void copy_out(Clock& clock, const Choice& choice, std::uint32_t map, double ready);
+  void evict_what_begins_away(Clock& clock, const Choice& choice);
   void evict(Clock& clock, const Choice& choice, std::int32_t segment);
   std::uint64_t piece(std::size_t map, std::uint64_t left) const {
     return std::min(left, piece_of(problem_.maps[map].bytes, rules_.piece_bytes));

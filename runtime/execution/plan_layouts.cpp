@@ -92,14 +92,22 @@ Status PlanLayouts::build(Held& held) {
 void PlanLayouts::do_without(const std::string& why, std::optional<std::uint64_t> lack) {
   log::info("no alias mode: {}", why);
   unlaid_ = true;
-  lack_ = lack;
+  lack_.bytes = lack;
+  lack_.since = iterations_;
 }
 
-// A phase that is to have no layout has no use for another plan: it is others that miss one.
+// A phase that is to have no layout has no use for another plan: it is others that miss one. Phases take
+// turns: one plan alone may be what leaves no room, and the planner changes the plan of the phase that asks.
 std::optional<std::uint64_t> PlanLayouts::take_lack(tracker::PhaseIndex phase) {
+  constexpr std::uint64_t most_awaited = 8;  // iterations, for a phase whose turn it is
   const AdoptedPlan* const plan = book_.find(phase);
-  if (plan == nullptr || !plan->placed) return std::nullopt;
-  return std::exchange(lack_, std::nullopt);
+  if (!lack_.bytes || plan == nullptr || !plan->placed) return std::nullopt;
+  for (const auto& [other, others] : book_.all())
+    if (takes_part(other, others) && lack_.taken[other] < lack_.taken[phase] &&
+        iterations_ < lack_.since + most_awaited)
+      return std::nullopt;
+  ++lack_.taken[phase];
+  return std::exchange(lack_.bytes, std::nullopt);
 }
 
 bool PlanLayouts::takes_part(tracker::PhaseIndex phase, const AdoptedPlan& plan) const {
@@ -202,7 +210,7 @@ void PlanLayouts::begin_iteration(const Script& script) {
 
 void PlanLayouts::reconsider() {
   unlaid_ = false;
-  lack_.reset();
+  lack_.bytes.reset();
 }
 
 // Replays' temporary memory lies in the layout too, at addresses of its own as long as that stands.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -92,8 +93,12 @@ class PlanLayouts {
   const std::shared_ptr<Iteration>& current_;
   OwnPlaces own_;
   AliasMode alias_;
-  bool unlaid_ = false;                // the current plans have no layout
-  std::optional<std::uint64_t> lack_;  // ... and take_lack() has not said so yet
+  bool unlaid_ = false;  // the current plans have no layout
+  struct {
+    std::optional<std::uint64_t> bytes;  // ... and take_lack() has not said so yet
+    std::uint64_t since = 0;             // iterations_
+    std::map<tracker::PhaseIndex, int> taken;
+  } lack_;
   std::uint64_t made_ = 0;
   std::uint64_t in_vain_ = 0;     // of those, how many served few iterations
   int served_ = 0;                // iterations begun with the current one

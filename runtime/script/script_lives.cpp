@@ -150,8 +150,10 @@ void ScriptLives::find_last_of_size() {
 }
 
 // It outlives the iteration, so at the beginning of this one another such is still there, most likely at the
-// same address: gradients are, until the next ones are about to be computed. Nobody touches it any more.
+// same address: gradients are, until the next ones are about to be computed. Nobody touches it any more. Where
+// this iteration frees none, one of another phase has done so: it accumulates them, and that one steps.
 void ScriptLives::find_predecessor(const ProfileBuffer& buffer, ScriptLife& life) const {
+  if (!last_of_size_.contains(buffer.bytes)) return;
   const std::int32_t gone = freed_before(buffer, life);
   if (gone < life.from) {
     life.away = gone;
@@ -173,6 +175,8 @@ void ScriptLives::find_absence(std::uint32_t map, ScriptLife& life) const {
     life.lasts = false;
     return;
   }
+  // It does not leave again: this iteration frees it.
+  if (life.across && life.away == 0) life.away = life.to + 1;
   // It does not come back, since nobody needs it; or a plan that no planner made has it leave before it is
   // there, or come back when it is gone.
   const bool leaves = !life.returns.empty() &&

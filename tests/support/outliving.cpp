@@ -23,6 +23,7 @@ class Adder {
     }
     const std::int32_t made = within(0, ops / 2);
     add_result(made, within(made + 1, made + 3));
+    add_arriving(within(ops / 2, ops - 1));
   }
 
  private:
@@ -52,6 +53,9 @@ class Adder {
     const std::uint64_t bytes = (16 + random_() % 16) * page;
     version(buffer(bytes, made, outside), made, {read}, Role::activation);
     buffer(bytes, outside, made + 1);  // of the iteration before
+  }
+  void add_arriving(std::int32_t read) {
+    version(buffer((1 + random_() % 32) * page, outside, read + 1), outside, {read}, Role::gradient);
   }
 
   PhaseProfile& phase_;

@@ -8,8 +8,9 @@
 namespace pooch::test {
 
 // Adds buffers to the profile's first phase, at ops that the seed chooses: optimiser states, read and written
-// by one op near the end; weights, read twice and written near the end; constants that are only read; and
-// results that the next iteration frees unread. Each has 2 to 64 MiB.
+// by one op near the end; weights, read twice and written near the end; constants that are only read;
+// results that the next iteration frees unread; and a gradient that the iteration before left, read and
+// freed. Each has 2 to 64 MiB.
 void add_what_outlives(Profile& profile, std::uint64_t seed);
 
 }  // namespace pooch::test

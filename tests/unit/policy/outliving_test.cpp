@@ -49,8 +49,9 @@ void add_state(Profile& profile, std::uint64_t bytes, const std::vector<std::int
   phase.versions.push_back(
       {static_cast<std::uint32_t>(phase.buffers.size()) - 1, 0, bytes, ops.back(), {}, Role::parameter});
 }
-Problem problem_of(const Profile& profile, Movers movers = Movers::everything) {
-  Result<Problem> problem = make_problem(profile, profile.phases[0], {}, movers);
+Problem problem_of(const Profile& profile, Movers movers = Movers::everything,
+                   std::uint64_t memory = ~std::uint64_t{0}) {
+  Result<Problem> problem = make_problem(profile, profile.phases[0], {}, movers, memory);
   EXPECT_TRUE(problem) << (problem ? "" : problem.error().message);
   return *problem;
 }
@@ -84,6 +85,47 @@ TEST(Outliving, AWeightPausesWhereItIsUnusedForLongest) {
   Profile late = six_ops();
   add_state(late, 10 * mib, {2, 3});
   EXPECT_TRUE(problem_of(late).maps.at(0).across);
+}
+
+// Ops 0, 2 and 5 use it, and op 1 needs the memory.
+TEST(Outliving, AWeightPausesWhereMemoryIsShort) {
+  Profile profile = six_ops();
+  add_state(profile, 10 * mib, {0, 2, 5});
+  add(profile, {20 * mib, true, 1, 2, {}}, 1, {}, Role::activation);
+  const auto leaves = [](const Problem& problem) { return problem.segments[problem.maps.at(0).leaves].last; };
+  const Problem ample = problem_of(profile, Movers::everything, 30 * mib),
+                tight = problem_of(profile, Movers::everything, 20 * mib);
+  EXPECT_EQ(leaves(ample), 2);
+  EXPECT_EQ(leaves(tight), 0);
+  EXPECT_EQ(run(ample, Class::swap, 0).peak, 30 * mib);
+  EXPECT_EQ(run(tight, Class::swap, 0).peak, 20 * mib);
+}
+
+// Enough of them, and no more.
+TEST(Outliving, OnlySoManyBuffersPauseElsewhereAsMustBe) {
+  Profile profile = six_ops();
+  for (int weight = 0; weight < 4; ++weight) add_state(profile, 10 * mib, {0, 2, 5});
+  add(profile, {20 * mib, true, 1, 2, {}}, 1, {}, Role::activation);
+  const Problem problem = problem_of(profile, Movers::everything, 40 * mib);
+  EXPECT_EQ(std::count_if(problem.maps.begin(), problem.maps.end(),
+                          [&](const MovableMap& map) { return problem.segments[map.leaves].last == 0; }),
+            2);
+  EXPECT_EQ(run(problem, Class::swap, 0).peak, 40 * mib);
+}
+
+TEST(Outliving, AGradientOfThisIterationMovesWhereMemoryIsShort) {
+  Profile profile = six_ops();
+  add(profile, {10 * mib, true, 1, 6, {}}, 1, {5}, Role::gradient);
+  add(profile, {20 * mib, true, 3, 4, {}}, 3, {}, Role::activation);
+  add_state(profile, 10 * mib, {5});
+  EXPECT_EQ(problem_of(profile).maps.size(), 1u) << "the state";
+  const Problem problem = problem_of(profile, Movers::everything, 20 * mib);
+  ASSERT_EQ(problem.maps.size(), 2u);
+  const MovableMap& gradient = problem.maps[0];
+  EXPECT_EQ(problem.segments[gradient.leaves].last, 1);
+  EXPECT_EQ(problem.segments[gradient.returns].first, 5);
+  EXPECT_FALSE(gradient.droppable);
+  EXPECT_EQ(run(problem, Class::swap, 0).peak, 20 * mib);
 }
 
 TEST(Outliving, WhatIsATrifleBesideTheFeatureMapsStays) {
@@ -190,6 +232,36 @@ TEST(Outliving, AGradientThatIsOnlyReadOnceItIsBackLeavesAgain) {
   EXPECT_NEAR(moved.out_busy_us, 100, 1e-6) << "it is copied once";
   const Plan plan = write_plan(problem, {all(problem, Class::swap), rules}, "hybrid");
   EXPECT_TRUE(plan.maps.at(0).leaves_again);
+}
+
+// A gradient that the iteration before accumulated. The step reads it, op 4, and frees it.
+Profile with_accumulated() {
+  Profile profile = six_ops();
+  add(profile, {10 * mib, true, outside, 5, {}}, outside, {4}, Role::gradient);
+  add(profile, {10 * mib, true, 0, 3, {}}, 0, {2}, Role::activation);
+  return profile;
+}
+
+TEST(Outliving, WhatTheIterationBeforeAccumulatedArrivesForTheStep) {
+  const Problem problem = problem_of(with_accumulated());
+  ASSERT_EQ(problem.maps.size(), 1u);
+  const MovableMap& map = problem.maps[0];
+  EXPECT_TRUE(map.arrives);
+  EXPECT_TRUE(map.across);
+  EXPECT_EQ(problem.segments[map.returns].first, 4);
+  EXPECT_EQ(run(problem, Class::keep, 100 * mib).peak, 20 * mib);
+  Trace trace;
+  const Outcome moved = run(problem, Class::swap, 10 * mib, &trace);
+  EXPECT_EQ(moved.peak, 10 * mib);
+  EXPECT_NEAR(moved.out_busy_us, 100, 1e-6) << "once, as the iteration begins";
+  EXPECT_NEAR(moved.in_busy_us, 100, 1e-6);
+  EXPECT_NEAR(moved.us, 700, 1e-6) << "the first op waits for its memory";
+  EXPECT_EQ(trace.stalls.at(0).cause, Stall::Cause::memory);
+  Rules rules;
+  rules.cap = 10 * mib;
+  const Plan plan = write_plan(problem, {all(problem, Class::swap), rules}, "hybrid");
+  EXPECT_TRUE(plan.maps.at(0).across);
+  EXPECT_TRUE(plan.after.empty()) << "it is freed, and does not leave again";
 }
 
 TEST(Outliving, AGradientThatIsWrittenOnceItIsBackStays) {
@@ -305,6 +377,29 @@ TEST(Outliving, FromABaseTheSimulatorGivesTheSameBitsAsFromScratch) {
   }
   EXPECT_GT(across, 10);
   EXPECT_GT(delayed, 10);
+}
+
+TEST(Outliving, WithOtherPausesMadeUpNetworksNeedNoMoreAndHaveValidPlans) {
+  int less = 0;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    Profile profile = test::random_profile(40 + 6 * seed, seed);
+    test::add_what_outlives(profile, seed);
+    const Problem before = problem_of(profile);
+    const std::uint64_t need = run(before, Class::swap, 0).peak;
+    const Problem after = problem_of(profile, Movers::everything, need * 3 / 4);
+    PlanRequest request;
+    request.memory = run(after, Class::swap, 0).peak;
+    EXPECT_LE(request.memory, need) << seed;
+    if (request.memory == need) continue;
+    ++less;
+    const Result<Plan> plan = make_plan(profile, "", "hybrid", request);
+    ASSERT_TRUE(plan) << seed << ": " << plan.error().message;
+    EXPECT_LE(plan->peak, request.memory) << seed;
+    EXPECT_LE(*plan->bound_ms, plan->predicted_ms + 1e-6) << seed;
+    const Result<Plan> again = plan_from_json(to_json(*plan));
+    ASSERT_TRUE(again) << seed << ": " << again.error().message;
+  }
+  EXPECT_GT(less, 5);
 }
 
 TEST(Outliving, MadeUpNetworksHaveValidPlansNoFasterThanTheBound) {

@@ -138,6 +138,22 @@ TEST_F(Placed, WhatIsAwayAcrossTheEndHasItsPlaceBetweenFetchAndLastUse) {
   EXPECT_FALSE(all[4].in[0][0].span.crosses);
 }
 
+TEST_F(Placed, WhatArrivesHasItsPlaceFromItsFetchUntilItIsFreed) {
+  const auto gradient = static_cast<std::uint32_t>(phase_.buffers.size());
+  phase_.buffers.push_back({2 * MiB, true, outside, 6});
+  phase_.ops[4].operands.push_back(gradient);
+  PlanMap map = swapped(gradient);
+  map.across = true;
+  Plan moving = plan();
+  moving.maps = {map};
+  moving.before[2] = {{PlanAction::Kind::prefetch, 0}};
+  const auto all = places(moving, {{0}, {1}, {2}, {3}, {4}});
+  ASSERT_EQ(all.size(), 5u);
+  ASSERT_EQ(all[4].in[0].size(), 1u);
+  EXPECT_EQ(steps(all[4].in[0][0]), (std::pair(2, 5)));
+  EXPECT_FALSE(all[4].in[0][0].span.crosses);
+}
+
 // Op 6 makes what the next iteration finds as another buffer, in the same range.
 TEST_F(Placed, WhatTheIterationBeforeLeftIsNotCountedTwice) {
   const auto made = static_cast<std::uint32_t>(phase_.buffers.size());

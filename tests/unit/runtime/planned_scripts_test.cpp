@@ -10,6 +10,7 @@
 #include "policy/decide.h"
 #include "runtime/script/script.h"
 #include "tests/support/network_profile.h"
+#include "tests/support/outliving.h"
 #include "tests/support/random_profile.h"
 
 namespace pooch {
@@ -20,14 +21,19 @@ struct Tally {
   std::map<std::string, int> refused;
 };
 
+std::uint64_t need_of(const policy::Problem& problem, policy::Class of, std::uint64_t cap) {
+  policy::Rules rules;
+  rules.cap = cap;
+  return policy::Simulator(problem, rules).run(policy::all(problem, of)).peak;
+}
+
 // Under caps from what keeping everything needs down to what swapping everything does.
 void plan_and_compile(const Profile& profile, const PhaseProfile& phase, const std::string& what,
                       std::initializer_list<const char*> policies, Tally& tally) {
   const auto problem = policy::make_problem(profile, phase);
   if (!problem || problem->maps.empty()) return;
-  policy::Simulator simulator(*problem, policy::Rules{});
-  const std::uint64_t least = simulator.run(policy::all(*problem, policy::Class::swap)).peak,
-                      most = simulator.run(policy::all(*problem, policy::Class::keep)).peak;
+  const std::uint64_t least = need_of(*problem, policy::Class::swap, 0),
+                      most = need_of(*problem, policy::Class::keep, 0);
   const PhaseProfile mine = test::with_operands(phase);
   for (const char* policy : policies) {
     for (const std::uint64_t eighth : {0, 1, 3, 6}) {
@@ -108,6 +114,33 @@ TEST(PlannedScripts, WithSubstitutesAreAllFollowed) {
   for (const auto& [why, times] : tally.refused) ADD_FAILURE() << why << " (" << times << ")";
   EXPECT_GT(tally.substituting, 10);
   EXPECT_GT(tally.through, 5);
+}
+
+// Less memory than what outlives an iteration and pauses for longest leaves room for.
+TEST(PlannedScripts, WithOtherPausesAreAllFollowed) {
+  int plans = 0, replaying = 0;
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    Profile profile = test::random_profile(40 + 6 * seed, seed);
+    test::add_what_outlives(profile, seed);
+    const PhaseProfile& phase = profile.phases[0];
+    const auto problem_for = [&](std::uint64_t memory) {
+      return *policy::make_problem(profile, phase, {}, policy::Movers::everything, memory);
+    };
+    const std::uint64_t usual = need_of(problem_for(~std::uint64_t{0}), policy::Class::swap, 0),
+                        less = need_of(problem_for(usual * 3 / 4), policy::Class::swap, 0);
+    policy::PlanRequest request;
+    request.memory = (usual + less) / 2;
+    request.bound = false;
+    const auto plan = policy::make_plan(profile, phase.id, "hybrid", request);
+    if (less == usual || !plan) continue;
+    ++plans;
+    replaying += std::any_of(plan->maps.begin(), plan->maps.end(),
+                             [](const PlanMap& map) { return map.of == MapClass::recompute; });
+    const auto script = runtime::Script::compile(*plan, test::with_operands(phase), 0);
+    EXPECT_TRUE(script) << seed << ": " << script.error().message;
+  }
+  EXPECT_GT(plans, 4);
+  EXPECT_GT(replaying, 2);
 }
 
 TEST(PlannedScripts, OfWellKnownNetworksAreAllFollowed) {

@@ -572,6 +572,25 @@ TEST(Script, WhatIsNotFetchedEndsWhereItLeaves) {
   EXPECT_FALSE(script->life(3).lasts);
 }
 
+// Op 8 makes a gradient that outlives the iteration, which frees `earlier` before its op 3.
+std::int32_t there_from(std::uint64_t earlier) {
+  PhaseProfile phase = test::chain_of(6, 100);
+  const auto made = static_cast<std::uint32_t>(phase.buffers.size());
+  phase.buffers.push_back({4 * mib, true, 8, outside});
+  phase.buffers.push_back({earlier, true, outside, 3});
+  phase.versions.push_back({made, 0, 4 * mib, 8, {}, Role::gradient});
+  phase.ops[8].writes.push_back(static_cast<std::uint32_t>(phase.versions.size()) - 1);
+  phase.ops[8].operands.push_back(made);
+  const auto script = Script::compile(plan_of(phase, {}), phase, 1);
+  EXPECT_TRUE(script) << script.error().message;
+  return script->life(made).from;
+}
+
+TEST(Script, WhatTheIterationBeforeMadeIsThereUntilThisOneFreesIt) {
+  EXPECT_EQ(there_from(4 * mib), 0);
+  EXPECT_EQ(there_from(2 * mib), 8) << "an iteration of another phase freed it";
+}
+
 // A gradient that leaves between backward and the step.
 Result<Script> with_gradient(bool leaves_again) {
   static PhaseProfile phase;
