@@ -17,7 +17,7 @@ import missed  # noqa: E402
 
 DEVICE = "soft:v100-nvlink2:timing:memory=1TiB"
 NETWORKS = ("alexnet", "googlenet", "resnet152", "resnext101-3d")
-FIT_AT_FORTY_PERCENT = 2  # networks, at least
+FIT_AT_FORTY_PERCENT = 4  # networks, at least
 ALL = sys.argv[2:] == ["all"]
 if ALL:
     NETWORKS += ("digits", "vgg16", "vgg116", "vgg216", "vgg316", "vgg416", "resnet50")
@@ -59,11 +59,7 @@ class PlannedNetworks(unittest.TestCase):
                 self.check(done, cap)
                 self.assertGreater(done.summary["bytes_out"] + done.summary["replays"], 0)
                 at_forty_percent += least is None
-        if ALL:
-            self.assertGreaterEqual(at_forty_percent, FIT_AT_FORTY_PERCENT)
-        else:
-            # Exactly: where more of them fit, the document is to say so.
-            self.assertEqual(at_forty_percent, missed.figure("planned_networks: networks at 40 % of the need", FIT_AT_FORTY_PERCENT))
+        self.assertGreaterEqual(at_forty_percent, FIT_AT_FORTY_PERCENT)
 
 
 class Steady(unittest.TestCase):
