@@ -129,6 +129,8 @@ Result<Config> read_config(const std::function<const char*(const char*)>& get) {
   if (const char* text = get("POOCH_LOG_FILE")) config.log_file = text;
   if (const char* text = get("POOCH_REPORT")) config.report_folder = text;
   if (const char* text = get("POOCH_SUMMARY")) config.summary_folder = text;
+  if (const char* text = get("POOCH_STATUS")) config.status_folder = text;
+  config.status = config.status_folder != "0";
   if (const char* text = get("POOCH_RECORD")) config.record_file = text;
   if (const char* text = get("POOCH_PLAN")) config.plan_file = text;
   if (const char* text = get("POOCH_CACHE")) config.cache_folder = text;

@@ -72,6 +72,8 @@ struct Config {
   std::string trace_file;                      // POOCH_TRACE, empty: no timeline is written
   std::string report_folder;                   // POOCH_REPORT, empty: no profile
   std::string summary_folder;                  // POOCH_SUMMARY, empty: no summary except in a report
+  bool status = true;                          // POOCH_STATUS: `pooch top` can look
+  std::string status_folder;                   // POOCH_STATUS, empty: the usual one
   std::string record_file;                     // POOCH_RECORD, empty: the call stream is not recorded
   LogLevel log_level = LogLevel::warn;         // POOCH_LOG
   std::string log_file;                        // POOCH_LOG_FILE, empty: stderr

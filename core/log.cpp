@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <iterator>
@@ -86,7 +87,24 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+namespace {
+struct Latest {
+  std::mutex mutex;
+  std::array<char, 256> text{};
+};
+constinit Latest latest;
+}  // namespace
+
+std::string last_warning() {
+  const std::lock_guard lock(latest.mutex);
+  return latest.text.data();
+}
+
 void write(LogLevel level, std::string_view message) {
+  if (level <= LogLevel::warn) {
+    const std::lock_guard lock(latest.mutex);
+    latest.text[message.copy(latest.text.data(), latest.text.size() - 1)] = 0;
+  }
   // One write call per line, so that lines of several processes do not mix.
   (void)write_all(output,
                   fmt::format("pooch: {}{}\n", prefixes[static_cast<int>(level)], printable(message)));

@@ -17,6 +17,8 @@ void write(LogLevel level, std::string_view message);
 // As `write` shows it: on one line and of limited length. What would move a terminal's cursor, or change how
 // text beside it reads, is escaped: messages hold names and settings from any source.
 std::string printable(std::string_view text);
+// The latest warning or error that was written; empty: there was none.
+std::string last_warning();
 
 template <class... Args>
 void error(fmt::format_string<Args...> format, Args&&... args) {

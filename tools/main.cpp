@@ -19,6 +19,7 @@
 #include "run_command.h"
 #include "simulate_command.h"
 #include "text_file.h"
+#include "top_command.h"
 
 namespace {
 
@@ -57,6 +58,17 @@ void describe_doctor(CLI::App& doctor, pooch::tools::DoctorOptions& options) {
   doctor.add_flag("--json", options.json, "findings as JSON");
   doctor.add_option("--probe", options.probe)->group("");                // for the child that it starts
   doctor.add_option("--host-handles", options.host_handles)->group("");  // for the library
+}
+
+void describe_top(CLI::App& top, pooch::tools::TopOptions& options) {
+  top.add_option("processes", options.processes, "only these (all of this user's)")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber);
+  top.add_option("--interval", options.interval_s, "seconds between two looks")
+      ->check(CLI::Range(0.05, 3600.0))
+      ->capture_default_str();
+  top.add_flag("--once", options.once, "look once");
+  top.add_flag("--json", options.json, "once, as JSON");
 }
 
 void describe_effects(CLI::App& effects, pooch::tools::EffectsOptions& options) {
@@ -180,6 +192,9 @@ int main(int argc, char** argv) {
   describe_run(run, options);
   CLI::App& doctor = *app.add_subcommand("doctor", "can pooch do its work here? findings and their cures");
   describe_doctor(doctor, doctor_options);
+  pooch::tools::TopOptions top_options;
+  CLI::App& top = *app.add_subcommand("top", "what programs that run with pooch are doing now");
+  describe_top(top, top_options);
   std::string recording;
   CLI::App& record = *app.add_subcommand("record", "runs a command with pooch and keeps its calls in a file");
   describe_record(record, options, recording);
@@ -203,6 +218,7 @@ int main(int argc, char** argv) {
   if (doctor.parsed()) return pooch::tools::doctor_command(doctor_options);
   if (graph.parsed()) return pooch::tools::graph_command(graph_options);
   if (effects.parsed()) return pooch::tools::effects_command(effects_options);
+  if (top.parsed()) return pooch::tools::top_command(top_options);
   if (path.parsed()) return pooch::tools::path_command();
   if (const auto code = plans.run(options.command)) return *code;
   if (options.command.empty()) {

@@ -114,6 +114,7 @@ void begin_report(const Config& config) {
 }
 
 void report(const Served& one) {
+  one.session->end_live();
   const Summary summary = summary_of(one);  // before the link is measured by copies of our own
   one.session->finish_profile();
   log::info("{} ops, peak {} of {} device bytes, {} evictions, {} bytes out, {} bytes in, need {} bytes",

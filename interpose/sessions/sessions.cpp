@@ -84,6 +84,7 @@ runtime::Session* open_on(CUdevice device, CUcontext context) {
       if (guest.device == device) report_guest(guest, port->let_in(guest.peer));
   if (number == 0 && first_opened != nullptr) first_opened(own);
   runtime::Session* const session = (*opened).release();
+  session->begin_live(device);
   add_served(new Served{session, port, context, device});
   if (number == 0) first_watch.store(&session->passing(), std::memory_order_release);
   return session;

@@ -153,7 +153,7 @@ std::optional<PlanPace> Executor::pace() {
         actual ? *actual * static_cast<double>(parts_.tracker.iterations().phase(phase).seen) : 0;
     if (all_ms <= most_ms) continue;
     most_ms = all_ms;
-    most = PlanPace{plan.predicted_ms, actual, plan.peak, tally_.peak()};
+    most = PlanPace{&plan, plan.predicted_ms, actual, plan.peak, tally_.peak()};
   }
   return tally_.peak() == 0 ? std::nullopt : most;
 }

@@ -47,6 +47,7 @@ namespace pooch::runtime {
 
 // The plan that most device time went into: predicted and measured.
 struct PlanPace {
+  const Plan* plan = nullptr;                  // until another is adopted
   double predicted_ms = 0;                     // per iteration
   std::optional<double> actual_ms;             // median, from the start of one to the start of the next
   std::uint64_t predicted_peak = 0, peak = 0;  // bytes of device memory, in iterations that followed a plan

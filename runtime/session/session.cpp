@@ -273,6 +273,7 @@ int Session::submit(const Call& call, FunctionRef<int()> launch, Refusal refusal
   s.observers.recorder.launched(call);
   s.end_landing();
   s.plan(held);
+  s.show_live();
   return status;
 }
 

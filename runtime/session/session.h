@@ -131,6 +131,9 @@ class Session {
   void stream_destroyed(StreamHandle stream);
 
   Summary summary() const;
+  // `pooch top` shows what it does on the CUDA device of this number, until end_live().
+  void begin_live(std::int32_t device);
+  void end_live();
   // What was learnt of the program. finish_profile() first waits for the last times, where no stream
   // is held up by the program itself, and ends all measuring and recording.
   void finish_profile();

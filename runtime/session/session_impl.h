@@ -14,6 +14,7 @@
 #include "runtime/execution/verification.h"
 #include "runtime/memory/counting_device.h"
 #include "runtime/memory/held.h"
+#include "runtime/observe/live_report.h"
 #include "runtime/observe/profiler.h"
 #include "runtime/observe/recorder.h"
 #include "runtime/observe/trace.h"
@@ -44,6 +45,7 @@ struct Observers {
   DeviceProbes probes;
   Recorder recorder;
   std::unique_ptr<Trace> trace;
+  LiveReport live;
   std::atomic<bool> details_wanted{false};  // by the profiler; readable without the mutex
   // CountingDevice::moves, StreamOrder::waits_for_own and SubstituteTrials::passes when an op was last
   // launched.
@@ -119,6 +121,11 @@ struct Session::Impl {
     if (!setting.config.report_folder.empty())
       observers.details_wanted.store(observers.profiler.describing(), std::memory_order_relaxed);
   }
+
+  // --- session_live.cpp
+  LiveState live_state() const;
+  Live live();
+  void show_live();
 
   // --- session_watch.cpp
   // Starts watching the program's calls, if it has not started.

@@ -30,7 +30,8 @@ MAY_BE_LEFT = {
     "report": rf"(summary|profile)\.json({DRAFT})?",
     "cache": rf"[0-9a-z]+-[0-9a-f]{{16}}\.json({DRAFT})?",
     "tmp": r"pooch-tmp-\w{6}",
-    ".": rf"trace\.json({DRAFT})?|calls|report|cache|tmp",
+    "status": r"\d+-\d+\.live",
+    ".": rf"trace\.json({DRAFT})?|calls|report|cache|tmp|status",
 }
 
 
@@ -50,6 +51,7 @@ def processes_of(mark):
 def settings(folder, report=True):
     # The mark has a name that a planner keeps: it gets no POOCH_ variables.
     return {**CLEAN, "KILLS_MARK": str(folder), "TMPDIR": str(folder / "tmp"), "POOCH_CACHE": str(folder / "cache"),
+            "POOCH_STATUS": str(folder / "status"),
             **({"POOCH_REPORT": str(folder / "report")} if report else {}), "POOCH_TRACE": str(folder / "trace.json"),
             "POOCH_RECORD": str(folder / "calls"), "POOCH_POLICY": "swap-all", "POOCH_WAIT_FOR_PLANS": "1"}
 

@@ -166,6 +166,8 @@ void Session::stream_destroyed(StreamHandle) {}
 Summary Session::summary() const {
   return {};
 }
+void Session::begin_live(std::int32_t) {}
+void Session::end_live() {}
 void Session::finish_profile() {}
 Profile Session::profile() const {
   return {};
