@@ -38,6 +38,8 @@ void each_field(Summary_& s, Visit&& visit) {
   visit("unplanned_evictions", s.unplanned_evictions);
   visit("predicted_ms", s.predicted_ms);
   visit("actual_ms", s.actual_ms);
+  visit("in_core_ms", s.in_core_ms);
+  visit("settled_after", s.settled_after);
   visit("predicted_peak_bytes", s.predicted_peak_bytes);
   visit("planned_peak_bytes", s.planned_peak_bytes);
   visit("pinned_allocations", s.pinned_allocations);

@@ -14,7 +14,7 @@ namespace pooch {
 struct UnforeseenKernel {
   std::string name;
   std::uint64_t launches = 0;
-  std::string why;  // by its machine code; empty: its code was not read
+  std::string why;                 // by its machine code; empty: its code was not read
   std::string short_name() const;  // for a line of text: names of templates can take thousands of letters
 };
 
@@ -43,7 +43,9 @@ struct Summary {
   std::uint64_t mismatches = 0;           // of those, that differed
   std::uint64_t unplanned_evictions = 0;  // times that memory ran short while a plan was followed
   // Of the plan that most time went into, per iteration; empty: none was followed, or not long enough.
-  std::optional<double> predicted_ms, actual_ms;
+  // In-core: by the ops' own times.
+  std::optional<double> predicted_ms, actual_ms, in_core_ms;
+  std::optional<std::uint64_t> settled_after;  // iterations before the latest plan, or the first layout
   std::optional<std::uint64_t> predicted_peak_bytes, planned_peak_bytes;  // the latter measured
   // Allocations kept on the device: addresses in its memory point to them, or graphs or NCCL name them.
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;

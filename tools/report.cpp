@@ -29,22 +29,60 @@ bool SummaryFile::write(const std::string& text) {
   return static_cast<bool>(written);
 }
 
+namespace {
+
+// How it went: what it needed, what it had, and what that cost.
+std::string headline(const Summary& s) {
+  std::string text = fmt::format("{} in {}: ", format_bytes(s.need_bytes), format_bytes(s.cap_bytes));
+  const std::uint64_t iterations = s.iterations.value_or(0);
+  if (s.evictions == 0) {
+    text += "all of it fits, and nothing was moved";
+  } else if (s.planned_iterations == 0) {
+    text += iterations == 0 ? "moved as it was needed, since the calls do not repeat themselves"
+                            : fmt::format("{} iterations, none of them by a plan", iterations);
+  } else if (s.actual_ms && s.in_core_ms && *s.in_core_ms > 0) {
+    text += fmt::format("about {:+.1f} % over in-core (by the times of its ops), settled after {} iterations",
+                        (*s.actual_ms / *s.in_core_ms - 1) * 100, s.settled_after.value_or(0));
+  } else {
+    text += fmt::format("{} of {} iterations by a plan, too few to tell its time", s.planned_iterations,
+                        iterations);
+  }
+  if (s.mismatches > 0)
+    text += fmt::format("; {} OF {} RESULTS THAT WERE MADE AGAIN DIFFERED", s.mismatches, s.verified);
+  else if (s.verified > 0)
+    text += fmt::format("; {} results made again were compared, all equal", s.verified);
+  return text;
+}
+
+// Where something is left to gain. Empty: nothing is known.
+std::string advice(const Summary& s) {
+  if (s.evictions == 0) return "";
+  const bool unforeseen = !s.unforeseen_kernels.empty();
+  if (s.planned_iterations == 0 && s.iterations.value_or(0) > 0)
+    return unforeseen ? "no plan was followed; kernels of unknown effect may be why"
+                      : "no plan was followed: more iterations, or more memory, may change that";
+  if (s.actual_ms && s.predicted_ms && *s.actual_ms > 1.25 * *s.predicted_ms)
+    return fmt::format(
+        "iterations take {:.1f} times their prediction: POOCH_TRACE=FILE shows where they wait",
+        *s.actual_ms / *s.predicted_ms);
+  if (s.actual_ms && s.in_core_ms && *s.actual_ms > 1.5 * *s.in_core_ms)
+    return "more memory makes it faster; POOCH_REPORT=FOLDER and pooch explain show what costs most";
+  return "";
+}
+
+}  // namespace
+
 std::string summary_text(const Summary& s) {
-  std::string text = fmt::format("pooch: {}, policy {}, cap {}, need {}\n", s.device, s.policy,
-                                 format_bytes(s.cap_bytes), format_bytes(s.need_bytes));
-  text += fmt::format("pooch: peak {} on the device, {} on the host\n", format_bytes(s.peak_device_bytes),
-                      format_bytes(s.peak_host_bytes));
-  if (s.iterations)
-    text += fmt::format("pooch: {} iterations, {} of them planned{}\n", *s.iterations, s.planned_iterations,
-                        s.any_size_iterations > 0 ? "; sizes differ, the plan is for the largest" : "");
+  std::string text = fmt::format("pooch: {}\n", headline(s));
+  text += fmt::format("pooch: {}: peak {} on the device, {} on the host\n", s.device,
+                      format_bytes(s.peak_device_bytes), format_bytes(s.peak_host_bytes));
+  if (s.iterations && s.planned_iterations > 0)
+    text +=
+        fmt::format("pooch: {} iterations, {} of them planned by {}{}\n", *s.iterations, s.planned_iterations,
+                    s.policy, s.any_size_iterations > 0 ? "; sizes differ, the plan is for the largest" : "");
   if (s.predicted_ms && s.actual_ms)
-    text += fmt::format("pooch: {:.1f} ms per planned iteration, {:.1f} predicted; peak {}, {} predicted\n",
-                        *s.actual_ms, *s.predicted_ms, format_bytes(s.planned_peak_bytes.value_or(0)),
-                        format_bytes(s.predicted_peak_bytes.value_or(0)));
-  if (s.verified > 0)
-    text += fmt::format("pooch: {} replays{}, {} maps compared, {} mismatches\n", s.replays,
-                        s.substitutes > 0 ? fmt::format(" ({} by a shorter way)", s.substitutes) : "",
-                        s.verified, s.mismatches);
+    text += fmt::format("pooch: {:.1f} ms per planned iteration, {:.1f} predicted\n", *s.actual_ms,
+                        *s.predicted_ms);
   if (!s.unforeseen_kernels.empty()) {
     const UnforeseenKernel& one = s.unforeseen_kernels.front();
     text += fmt::format("pooch: {} launches may have touched any memory, {} of them of {}{}\n",
@@ -53,10 +91,7 @@ std::string summary_text(const Summary& s) {
                             ? fmt::format(" ({} kernels in all)", s.unforeseen_kernels.size())
                             : "");
   }
-  text += fmt::format(
-      "pooch: {} evictions, {} out, {} in, {} VMM calls, {} host waits, {} of them on an idle device\n",
-      s.evictions, format_bytes(s.bytes_out), format_bytes(s.bytes_in), s.vmm_calls, s.host_waits,
-      s.idle_waits);
+  if (const std::string what = advice(s); !what.empty()) text += fmt::format("pooch: {}\n", what);
   return text;
 }
 

@@ -25,6 +25,7 @@ Status Executor::adopt(tracker::PhaseIndex phase, const Adoption& of, Held& held
   book_.put(phase, std::move(adopted));
   layouts_.reconsider();
   clock_.forget(phase);
+  tally_.counts.settled_after = parts_.tracker.iterations().count();
   return prepare_verification(taken, held);
 }
 

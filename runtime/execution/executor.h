@@ -167,6 +167,7 @@ class Executor {
   ExecutorCounts counts() const {
     ExecutorCounts counts = tally_.counts;
     counts.aliased = layouts_.made();
+    counts.settled_after = std::max(counts.settled_after, layouts_.first_made_after());
     counts.moves = layouts_.moves();
     if (iteration_ != nullptr) counts.unplanned = tally_.unplanned();
     return counts;

@@ -37,9 +37,10 @@ struct ExecutorCounts {
   std::uint64_t left = 0;     // plans left at an op that they did not expect
   std::uint64_t left_at = 0;  // that op's position, of the latest
   std::uint64_t replays = 0;
-  std::uint64_t substitutes = 0;  // of those, by substitutes
-  std::uint64_t aliased = 0;      // times that alias mode was begun
-  std::uint64_t unplanned = 0;    // times that Demand was asked for memory while a plan was followed
+  std::uint64_t substitutes = 0;    // of those, by substitutes
+  std::uint64_t aliased = 0;        // times that alias mode was begun
+  std::uint64_t unplanned = 0;      // times that Demand was asked for memory while a plan was followed
+  std::uint64_t settled_after = 0;  // iterations before the latest plan came, or the first layout
 };
 
 // Tells what iterations that follow plans ask of Demand from what others do.

@@ -69,7 +69,7 @@ Status PlanLayouts::build(Held& held) {
   Status built = open_slots(residents, plans);
   if (built) built = alias_.build(*layout, std::move(residents), held);
   if (built) {
-    ++made_;
+    if (made_.count++ == 0) made_.first_after = parts_.tracker.iterations().count();
     served_ = 0;
     std::vector<const KnownPhase*> phases;
     for (const AdoptedPlan* plan : plans) phases.push_back(&plan->known);

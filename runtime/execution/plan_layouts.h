@@ -29,6 +29,18 @@ struct PlacedIterations {
   int now = 0, before = 0;  // that go on, and those before an iteration of another phase came
 };
 
+// That no layout could be had.
+struct LayoutLack {
+  std::optional<std::uint64_t> bytes;        // ... and PlanLayouts::take_lack() has not said so yet
+  std::uint64_t since = 0;                   // iterations begun by then
+  std::map<tracker::PhaseIndex, int> taken;  // how often who was told
+};
+
+struct LayoutsMade {
+  std::uint64_t count = 0;
+  std::uint64_t first_after = 0;  // iterations
+};
+
 class PlanLayouts {
  public:
   // `current`: the iteration that follows a plan, as the executor has it.
@@ -43,7 +55,8 @@ class PlanLayouts {
         alias_(parts.device, parts.order, parts.pool, parts.residency, parts.departures) {}
 
   bool built() const { return alias_.built(); }
-  std::uint64_t made() const { return made_; }            // layouts that were built
+  std::uint64_t made() const { return made_.count; }                    // layouts that were built
+  std::uint64_t first_made_after() const { return made_.first_after; }  // iterations
   std::uint64_t moves() const { return alias_.moves(); }  // frames that were mapped anew for a chunk
   // Whether a layout is possible, as far as is known.
   bool may_place() const;
@@ -94,12 +107,8 @@ class PlanLayouts {
   OwnPlaces own_;
   AliasMode alias_;
   bool unlaid_ = false;  // the current plans have no layout
-  struct {
-    std::optional<std::uint64_t> bytes;  // ... and take_lack() has not said so yet
-    std::uint64_t since = 0;             // iterations_
-    std::map<tracker::PhaseIndex, int> taken;
-  } lack_;
-  std::uint64_t made_ = 0;
+  LayoutLack lack_;
+  LayoutsMade made_;
   std::uint64_t in_vain_ = 0;     // of those, how many served few iterations
   int served_ = 0;                // iterations begun with the current one
   int iterations_without_ = 0;    // begun since there was a layout

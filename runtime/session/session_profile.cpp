@@ -107,6 +107,8 @@ Summary Session::summary() const {
   if (const auto pace = impl_->executor->pace()) {
     summary.predicted_ms = pace->predicted_ms;
     summary.actual_ms = pace->actual_ms;
+    summary.in_core_ms = pace->plan->in_core_ms;
+    summary.settled_after = s.executor->counts().settled_after;
     summary.predicted_peak_bytes = pace->predicted_peak;
     summary.planned_peak_bytes = pace->peak;
   }
