@@ -65,7 +65,11 @@ void remove_old_pages(const std::string& folder) {
 }  // namespace
 
 Result<LivePage> LivePage::create(const std::string& folder, std::int32_t process, std::int32_t device) {
+  struct stat what {};
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return file_error(errno);
+  if (stat(folder.c_str(), &what) != 0) return file_error(errno);
+  if (what.st_uid != geteuid())
+    return file_error(EPERM);  // whoever owns it could take pages away, or add some
   remove_old_pages(folder);
   std::string path = fmt::format("{}/{}-{}{}", folder, process, device, suffix);
   (void)unlink(path.c_str());  // of an earlier process with this number

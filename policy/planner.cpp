@@ -164,16 +164,17 @@ struct PlanSeries::State {
   std::optional<Decision> last = {};
 
   // hybrid moves everything. Where that needs more than there is, buffers pause at other times.
+  bool moves_everything() const { return policy != nullptr && policy->decide == hybrid; }
   Result<Problem> problem_for(std::uint64_t memory) const {
     Movers movers = Movers::feature_maps;
-    if (policy != nullptr && policy->decide == hybrid)
+    if (moves_everything())
       movers = profile.phases.size() > 1 ? Movers::everything_in_turn : Movers::everything;
     return make_problem(profile, phase, {request.link_out, request.link_in}, movers, memory);
   }
 
   Result<Plan> plan_for(const PlanRequest& with) {
     const Rules rules = rules_of(profile, with);
-    if (last && !fits(problem, swap_all({problem, rules}))) {
+    if (last && moves_everything() && !fits(problem, swap_all({problem, rules}))) {
       auto other = problem_for(with.memory);
       if (!other) return other.error();
       problem = std::move(*other);

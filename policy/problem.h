@@ -1,13 +1,13 @@
 // What there is to decide in one phase: which buffers can leave the device between two uses, when that is,
 // and what the rest of the program needs meanwhile.
 //
-// A *map* here is a managed buffer whose content is read again after its longest pause. It may be away only
-// during that pause. Feature maps pause between forward and backward. Weights, gradients and optimiser states
-// pause there, before the step, or *across* the end of the iteration: then the buffer is away when an
-// iteration begins, and between its first use and its last it is there. What the iteration before left, as
-// accumulated gradients are, *arrives*: it leaves as the iteration begins. What the next iteration frees
-// unread leaves for good. A *segment* is one op that touches a map, or a run of ops that touch none; plans
-// act between segments.
+// A *map* here is a managed buffer whose content is read again after a pause, mostly its longest. It may be
+// away only during that pause. Feature maps pause between forward and backward. Weights, gradients and
+// optimiser states pause there, before the step, or *across* the end of the iteration: then the buffer is
+// away when an iteration begins, and between its first use and its last it is there. What the iteration
+// before left, as accumulated gradients are, *arrives*: it leaves as the iteration begins. What the next
+// iteration frees unread leaves for good. A *segment* is one op that touches a map, or a run of ops that
+// touch none; plans act between segments.
 #pragma once
 
 #include <algorithm>
@@ -44,9 +44,9 @@ struct MovableMap {
   bool read_by_convolution = false;     // ... or reads it in forward
   double replay_us = 0;                 // of the ops that write its own memory: the least that a replay takes
   bool across = false;                  // it pauses across the iteration's end
-  bool clean = false;                   // across: this iteration need not copy it out to be without it
-  bool arrives = false;                 // across: the iteration before left it, and this one frees it
-  bool for_good = false;                // it does not come back: the next iteration frees it untouched
+  bool clean = false;     // across: no copy at `leaves`, as no iteration writes it, or it arrives
+  bool arrives = false;   // across: the iteration before left it, and this one frees it
+  bool for_good = false;  // it does not come back: the next iteration frees it untouched
   // Where it ends away: what the iteration before left so is the buffer `earlier`, which is there until the
   // segment `lingers` (nowhere: not at all), if it has not left.
   std::uint32_t earlier = 0;

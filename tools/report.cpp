@@ -36,9 +36,9 @@ std::string headline(const Summary& s) {
   std::string text = fmt::format("{} in {}: ", format_bytes(s.need_bytes), format_bytes(s.cap_bytes));
   const std::uint64_t iterations = s.iterations.value_or(0);
   if (s.evictions == 0) {
-    text += "all of it fits, and nothing was moved";
+    text += "nothing had to be moved";
   } else if (s.planned_iterations == 0) {
-    text += iterations == 0 ? "moved as it was needed, since the calls do not repeat themselves"
+    text += iterations == 0 ? "moved as it was needed, and no iterations were found"
                             : fmt::format("{} iterations, none of them by a plan", iterations);
   } else if (s.actual_ms && s.in_core_ms && *s.in_core_ms > 0) {
     text += fmt::format("about {:+.1f} % over in-core (by the times of its ops), settled after {} iterations",

@@ -23,9 +23,8 @@ bool LiveReport::open(const Config& config, std::int32_t device) {
   return true;
 }
 
-bool LiveReport::due(std::uint64_t iterations) {
-  if (!page_) return false;
-  if (iterations == iterations_ && ++calls_ % calls_per_look != 0) return false;
+bool LiveReport::due() {
+  if (!page_ || ++calls_ % calls_per_look != 0) return false;
   now_ = Clock::now();
   return now_ - written_ >= between;
 }

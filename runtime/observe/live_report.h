@@ -17,9 +17,9 @@ class LiveReport {
   bool open(const Config& config, std::int32_t device);
   void close() { page_.reset(); }
 
-  // An op was launched, `iterations` have ended so far: whether the page is to be written now, five times a
-  // second at most. Costs a look at the clock.
-  bool due(std::uint64_t iterations);
+  // An op was launched: whether the page is to be written now, five times a second at most. Looks at the
+  // clock for every eighth op.
+  bool due();
   // `live`: all but what is measured between two writes, which is added here.
   void write(Live live);
 

@@ -70,7 +70,7 @@ Live Session::Impl::live() {
 }
 
 void Session::Impl::show_live() {
-  if (observers.live.due(tracker.iterations().count())) observers.live.write(live());
+  if (observers.live.due()) observers.live.write(live());
 }
 
 void Session::begin_live(std::int32_t device) {

@@ -91,6 +91,12 @@ TEST_F(LivePages, OfAnotherVersionAreRefused) {
   EXPECT_NE(read.error().message.find("another version"), std::string::npos) << read.error().message;
 }
 
+TEST_F(LivePages, AreNotKeptInAFolderOfSomebodyElse) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives folders away";
+  ASSERT_EQ(chown(folder_.c_str(), 1, 1), 0);
+  EXPECT_FALSE(LivePage::create(folder_, getpid(), 0));
+}
+
 // All of a page is of one write.
 TEST_F(LivePages, AreReadWholeWhileTheyAreWritten) {
   LivePage mine = page(getpid());

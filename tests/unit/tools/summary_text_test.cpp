@@ -32,10 +32,10 @@ TEST(SummaryText, AnswersFirstWhatItCost) {
       "pooch: 109.0 ms per planned iteration, 108.0 predicted\n");
 }
 
-TEST(SummaryText, SaysThatAllFits) {
+TEST(SummaryText, SaysThatNothingHadToBeMoved) {
   Summary summary;
   summary.cap_bytes = 16 * GiB, summary.need_bytes = 12 * GiB, summary.iterations = 24;
-  EXPECT_EQ(first_line(summary), "pooch: 12.0 GiB in 16.0 GiB: all of it fits, and nothing was moved");
+  EXPECT_EQ(first_line(summary), "pooch: 12.0 GiB in 16.0 GiB: nothing had to be moved");
 }
 
 TEST(SummaryText, SaysWhatMayHelpWhereNoPlanWasFollowed) {
