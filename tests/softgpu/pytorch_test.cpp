@@ -475,5 +475,26 @@ TEST(SoftgpuPytorch, ConcatenationWithinRowsIsTouchedRowByRow) {
   EXPECT_EQ(kernel.touches(), (Touches{{b, 12, read}, {a + 4, 6, write}, {a + 14, 6, write}}));
 }
 
+TEST(SoftgpuPytorch, DropoutTouchesItsTensorsAndNothingThatItsRandomStateLeavesOver) {
+  Kernel kernel(ANONYMOUS "fused_dropout_kernel_vec<c10::BFloat16, float, unsigned int, 1, 8, bool>(more)",
+                std::array<std::byte, 216>{}, std::array<std::byte, 216>{}, std::array<std::byte, 216>{}, 64,
+                0.9F, std::array<std::uint64_t, 4>{42, 8, 0, 0});
+  for (const auto& [tensor, address] : {std::pair(0, a), {1, b}, {2, c}}) {
+    kernel.put(tensor, 0, address);
+    kernel.put(tensor, 8, 64);
+    kernel.put(tensor, 108, 1);
+    kernel.put(tensor, 208, 1);
+  }
+  EXPECT_EQ(kernel.touches(), (Touches{{a, 128, read}, {b, 128, write}, {c, 64, write}}));
+  const std::uint64_t scalars = kernel.scalars();
+  kernel.put(5, 24, d & ~Address{0xFF});  // behind `captured`, which is false
+  EXPECT_EQ(kernel.touches().size(), 3U);
+  EXPECT_EQ(kernel.scalars(), scalars);
+  kernel.put(5, 8, Address{12});
+  EXPECT_NE(kernel.scalars(), scalars) << "other random numbers";
+  kernel.put(0, 8, 63);
+  EXPECT_TRUE(kernel.touches().empty()) << "another number of elements than its sizes make";
+}
+
 }  // namespace
 }  // namespace softgpu

@@ -43,6 +43,8 @@ constexpr softgpu::KernelFamily families[] = {
     {ANONYMOUS "CatArrayBatchedCopy<", &concatenate},
     {ANONYMOUS "CatArrayBatchedCopy_contig<", &concatenate},
     {ANONYMOUS "CatArrayBatchedCopy_alignedK_contig<", &concatenate},
+    {ANONYMOUS "fused_dropout_kernel<", &dropout},
+    {ANONYMOUS "fused_dropout_kernel_vec<", &dropout},
     {"fmha_cutlassF_f32_", &attention_forward},
     {"fmha_cutlassB_f32_", &attention_backward},
     {"pytorch_flash::flash_fwd_kernel<", &flash_forward},

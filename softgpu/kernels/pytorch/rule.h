@@ -117,9 +117,9 @@ Rule batch_norm_statistics, batch_norm_running, batch_norm_forward, batch_norm_b
 // rows.cpp
 Rule layer_norm_forward, layer_norm_backward, layer_norm_weights, long_softmax_forward,
     register_softmax_forward, shared_softmax_forward, long_softmax_backward, gather_rows;
-// concatenation.cpp, attention.cpp, flash.cpp
-Rule concatenate, attention_forward, attention_backward, flash_forward, flash_products, flash_backward,
-    flash_query_gradient;
+// concatenation.cpp, dropout.cpp, attention.cpp, flash.cpp
+Rule concatenate, dropout, attention_forward, attention_backward, flash_forward, flash_products,
+    flash_backward, flash_query_gradient;
 // sort.cpp
 Rule sort_histogram, sort_bin_sums, sort_pass, scan_start, compaction_start, scan, unique_keys;
 // embedding.cpp
