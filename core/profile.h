@@ -223,6 +223,9 @@ struct Profile {
   std::uint64_t device_bytes = 0;  // of the device
   std::uint64_t cap_bytes = 0, host_budget_bytes = 0;
   std::uint64_t need_bytes = 0;
+  // Device memory that pooch does not manage, at most: the driver's, small tensors, workspaces of libraries;
+  // 0: not known.
+  std::uint64_t outside_bytes = 0;
   std::string policy;            // in effect while it was measured
   std::string timer;             // "cupti" or "events"; empty: nothing was timed
   std::uint64_t iterations = 0;  // of all phases; 0: the stream has no period

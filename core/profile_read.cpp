@@ -389,6 +389,7 @@ constexpr JsonField<Profile> profile_fields[] = {
     {"cap_bytes", true, [](In& in, Profile& p) { bytes(in, p.cap_bytes); }},
     {"host_budget_bytes", true, [](In& in, Profile& p) { bytes(in, p.host_budget_bytes); }},
     {"need_bytes", true, [](In& in, Profile& p) { bytes(in, p.need_bytes); }},
+    {"outside_bytes", false, [](In& in, Profile& p) { bytes(in, p.outside_bytes); }},
     {"policy", true, [](In& in, Profile& p) { in.text(p.policy); }},
     {"timer", false, [](In& in, Profile& p) { in.text(p.timer); }},
     {"iterations", true, [](In& in, Profile& p) { count(in, p.iterations); }},

@@ -389,6 +389,7 @@ std::string to_json(const Profile& profile) {
   put_number_field(out, "cap_bytes", profile.cap_bytes);
   put_number_field(out, "host_budget_bytes", profile.host_budget_bytes);
   put_number_field(out, "need_bytes", profile.need_bytes);
+  if (profile.outside_bytes > 0) put_number_field(out, "outside_bytes", profile.outside_bytes);
   put_field(out, "policy", profile.policy);
   if (!profile.timer.empty()) put_field(out, "timer", profile.timer);
   put_number_field(out, "iterations", profile.iterations);

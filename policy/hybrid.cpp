@@ -124,7 +124,7 @@ class Hybrid {
     }
     sort_seeds();
     Seed best = seeds_.front();
-    const unsigned rounds = is_enough(best) ? 0 : std::max(1U, most_rounds / question_.effort);
+    const unsigned rounds = is_enough(best) || !searches() ? 0 : std::max(1U, most_rounds / question_.effort);
     for (unsigned round = 0; round < rounds; ++round) {
       const Outcome before = best.outcome;
       for (const Choice& choice : improve(round, best.decision.choice)) {
@@ -155,6 +155,7 @@ class Hybrid {
     std::stable_sort(seeds_.begin(), seeds_.end(),
                      [&](const Seed& a, const Seed& b) { return price_.better(a.outcome, b.outcome); });
   }
+  bool searches() const { return question_.effort > 0; }
   double enough_us() const { return relaxed_.bound_us * at_bound; }
   bool is_enough(const Seed& seed) const { return seed.outcome.feasible() && seed.outcome.us <= enough_us(); }
 
@@ -261,7 +262,7 @@ class Hybrid {
     add(then);
     relaxed_ = std::move(relaxed.front());
     sort_seeds();
-    if (!is_enough(seeds_.front())) share_out();
+    if (searches() && !is_enough(seeds_.front())) share_out();
   }
 
   // The choice for a little more memory, and as many swaps more as are needed.

@@ -56,23 +56,24 @@ void price_moves(const Profile& profile, Rules& rules) {
   rules.chunk_us = std::max(0.0, (y - rules.handle_us * x) / n);
 }
 
-Error too_little(std::string_view policy, const Question& question, const Decision& least) {
+// What the policy's least choice takes where it has all that it asks for.
+std::uint64_t least_peak(const Question& question, const Decision& least) {
   Rules rules = least.rules;
   rules.cap = 0;  // nothing is fetched before its time
-  Simulator simulator(question.problem, rules);
-  const std::uint64_t bytes = simulator.run(least.choice).peak;
+  return Simulator(question.problem, rules).run(least.choice).peak;
+}
+
+Error too_little(std::string_view policy, std::uint64_t least, std::uint64_t memory) {
   return {ErrorCode::out_of_memory,
           fmt::format("{} needs at least {} bytes ({:.2f} GiB) of device memory here, and may use {}", policy,
-                      bytes, static_cast<double>(bytes) / double(1 << 30), question.rules.cap)};
+                      least, static_cast<double>(least) / double(1 << 30), memory)};
 }
 
 bool fits(const Problem& problem, const Decision& decision) {
   return Simulator(problem, decision.rules).run(decision.choice).feasible();
 }
 
-Result<Plan> plan_of(const Policy& policy, const Question& question, const Decision& decision, bool bound) {
-  if (!fits(question.problem, decision))
-    return too_little(policy.info.name, question, policy.least(question));
+Plan plan_of(const Policy& policy, const Question& question, const Decision& decision, bool bound) {
   Plan plan = write_plan(question.problem, decision, policy.info.name);
   if (!bound) return plan;
   const auto solve = [&] { return relax(question.problem, std::array{question.rules.cap}).front().bound_us; };
@@ -88,7 +89,7 @@ Result<Plan> plan_with_algorithms(const NumericsPolicy& policy, const Profile& p
   if (!variant) return variant.error();
   const Question question{variant->problem, rules};
   if (!fits(variant->problem, variant->decision))
-    return too_little(policy.info.name, question, variant->decision);
+    return too_little(policy.info.name, least_peak(question, variant->decision), rules.cap);
   Plan plan = write_plan(variant->problem, variant->decision, policy.info.name);
   plan.algorithms = Algorithms(profile, phase).described(variant->picks);
   return plan;
@@ -184,9 +185,29 @@ struct PlanSeries::State {
       return plan_with_algorithms(*numerics, profile, phase, {with.link_out, with.link_in}, rules);
     const Question question{problem, rules, with.seed, with.effort, last ? &last->choice : nullptr};
     Decision decision = policy->decide(question);
-    Result<Plan> plan = plan_of(*policy, question, decision, with.bound);
-    if (plan) last = std::move(decision);
+    if (!fits(problem, decision)) return too_little(policy->info.name, least_memory(question), with.memory);
+    Plan plan = plan_of(*policy, question, decision, with.bound);
+    last = std::move(decision);
     return plan;
+  }
+
+  bool has_plan(std::uint64_t memory) const {
+    PlanRequest with = request;
+    with.memory = memory;
+    const auto other = problem_for(memory);
+    return other && fits(*other, policy->least({*other, rules_of(profile, with)}));
+  }
+  // What the question's least choice takes is not the least where buffers pause at other times for less
+  // memory.
+  std::uint64_t least_memory(const Question& question) const {
+    std::uint64_t least = least_peak(question, policy->least(question)), none = question.rules.cap;
+    if (!moves_everything()) return least;
+    while (!has_plan(least)) none = least, least += least / 64 + granularity;
+    while (least - none > granularity) {
+      const std::uint64_t middle = none + (least - none) / 2;
+      (has_plan(middle) ? least : none) = middle;
+    }
+    return least;
   }
 };
 
@@ -229,6 +250,17 @@ Result<Plan> PlanSeries::next(std::uint64_t memory) {
   plan->seed = with.seed;
   plan->structure = structure_of(state_->phase);
   return plan;
+}
+
+Result<std::uint64_t> PlanSeries::least() const {
+  PlanRequest with = state_->request;
+  with.memory = 0;
+  const Rules rules = rules_of(state_->profile, with);
+  if (state_->numerics != nullptr)
+    return Error{ErrorCode::invalid_argument, "the least memory depends on the algorithms that it is for"};
+  auto problem = state_->problem_for(with.memory);
+  if (!problem) return problem.error();
+  return state_->least_memory({*problem, rules});
 }
 
 Result<Plan> make_plan(const Profile& profile, std::string_view phase, std::string_view policy,

@@ -28,7 +28,7 @@ struct PlanRequest {
   std::uint64_t memory = 0;                 // bytes of device memory that the plan may use
   std::optional<double> link_out, link_in;  // bytes per second instead of what was measured
   std::uint64_t seed = 0;
-  unsigned effort = 1;  // multiplies the number of searches; most policies make none
+  unsigned effort = 1;  // multiplies the number of searches; most policies make none. 0: none at all
   // A layout is made for the plan: its moves map no memory. False: they are priced with what mapping costs.
   bool placed = true;
   bool bound = true;            // computes Plan::bound_ms, for the program's own algorithms
@@ -59,6 +59,8 @@ class PlanSeries {
 
   // `memory`: bytes, in place of PlanRequest::memory. Errors: out_of_memory, as make_plan's.
   Result<Plan> next(std::uint64_t memory);
+  // The least memory that has a plan, in bytes, to within the mapping granularity. Errors: make_plan's.
+  Result<std::uint64_t> least() const;
 
  private:
   struct State;

@@ -34,16 +34,47 @@ sigset_t watched_signals() {
   return set;
 }
 
+// Ends the child once it has done enough.
+class Ender {
+ public:
+  Ender(pid_t child, const std::function<bool()>& enough) : child_(child), enough_(enough) {}
+
+  void look() {
+    if (!enough_) return;
+    if (!asked_ && enough_()) {
+      asked_ = true;
+      until_ = Clock::now() + patience;
+      kill(child_, SIGTERM);
+    } else if (asked_ && Clock::now() > until_) {
+      kill(child_, SIGKILL);
+    }
+  }
+  bool looks() const { return static_cast<bool>(enough_); }
+  bool has_ended_it() const { return asked_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds patience{20};
+
+  const pid_t child_;
+  const std::function<bool()>& enough_;
+  bool asked_ = false;
+  Clock::time_point until_{};
+};
+
 // Hands signals on until the child is gone.
-ChildEnd wait_for(pid_t child, const sigset_t& watched) {
+ChildEnd wait_for(pid_t child, const sigset_t& watched, const std::function<bool()>& enough) {
+  Ender ender(child, enough);
   while (true) {
     int status = 0;
     if (waitpid(child, &status, WNOHANG) == child) {
-      if (WIFSIGNALED(status)) return {0, WTERMSIG(status)};
-      return {WEXITSTATUS(status), 0};
+      if (WIFSIGNALED(status)) return {0, WTERMSIG(status), ender.has_ended_it()};
+      return {WEXITSTATUS(status), 0, ender.has_ended_it()};
     }
+    ender.look();
     siginfo_t info{};
-    const int signal = sigwaitinfo(&watched, &info);
+    const timespec tenth{0, 100'000'000};
+    const int signal = ender.looks() ? sigtimedwait(&watched, &info, &tenth) : sigwaitinfo(&watched, &info);
     // A terminal sends its own signals to the whole foreground group: the child has had them.
     if (signal > 0 && signal != SIGCHLD && info.si_code != SI_KERNEL) kill(child, signal);
   }
@@ -52,7 +83,7 @@ ChildEnd wait_for(pid_t child, const sigset_t& watched) {
 }  // namespace
 
 Result<ChildEnd> run_child(const std::vector<std::string>& command,
-                           const std::vector<std::string>& environment) {
+                           const std::vector<std::string>& environment, const std::function<bool()>& enough) {
   const std::vector<char*> arguments = pointers(command);
   const std::vector<char*> variables = pointers(environment);
   const sigset_t watched = watched_signals();
@@ -82,7 +113,7 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command,
   do got = read(failure[0], &reason, sizeof reason);
   while (got < 0 && errno == EINTR);
   close(failure[0]);
-  const ChildEnd end = wait_for(child, watched);
+  const ChildEnd end = wait_for(child, watched, enough);
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (got > 0) {
     return Error{ErrorCode::invalid_argument,

@@ -12,6 +12,7 @@
 #include "doctor.h"
 #include "effects_command.h"
 #include "explain_command.h"
+#include "fit_command.h"
 #include "graph_command.h"
 #include "path_command.h"
 #include "plan_command.h"
@@ -97,6 +98,27 @@ void describe_graph(CLI::App& graph, pooch::tools::GraphOptions& options) {
   graph.add_flag("--sites", options.sites, "where in the program each layer's ops are called")
       ->excludes(json)
       ->excludes(dot);
+}
+
+void describe_fit(CLI::App& fit, pooch::tools::FitOptions& options) {
+  fit.footer(
+      "The command follows --, and is ended once its iterations are known: pooch fit -- python train.py\n"
+      "What it writes on stdout is not shown.");
+  fit.add_option("profile", options.profile, "a profile.json of an earlier run, in place of a command")
+      ->type_name("PROFILE");
+  fit.add_option("--memory", options.memory, "show this cap (some shares of the need)")
+      ->type_name("SIZE")
+      ->allow_extra_args(false);
+  fit.add_option("--host-memory", options.host_memory, "page-locked host memory (64GiB, 80%)");
+  fit.add_option("--device", options.device,
+                 "real, or soft:MODEL[:OPTION]..., as in soft:v100-pcie3:timing:memory=16GiB")
+      ->capture_default_str();
+  fit.add_option("--policy", options.policy, "who plans: " + pooch::tools::policy_names())
+      ->capture_default_str();
+  fit.add_option("--seconds", options.seconds, "that the command may take")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  fit.add_flag("--json", options.json, "as JSON");
 }
 
 constexpr const char* allows_numerics =
@@ -190,6 +212,10 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   CLI::App& run = *app.add_subcommand("run", "runs a command with pooch");
   describe_run(run, options);
+  pooch::tools::FitOptions fit_options;
+  fit_options.command = options.command;
+  CLI::App& fit = *app.add_subcommand("fit", "does a command fit, and what would it take with less memory?");
+  describe_fit(fit, fit_options);
   CLI::App& doctor = *app.add_subcommand("doctor", "can pooch do its work here? findings and their cures");
   describe_doctor(doctor, doctor_options);
   pooch::tools::TopOptions top_options;
@@ -215,6 +241,7 @@ int main(int argc, char** argv) {
     pooch::tools::say("pooch: error: {}\n", error.what());
     return pooch::tools::exit_bad_usage;
   }
+  if (fit.parsed()) return pooch::tools::fit_command(fit_options);
   if (doctor.parsed()) return pooch::tools::doctor_command(doctor_options);
   if (graph.parsed()) return pooch::tools::graph_command(graph_options);
   if (effects.parsed()) return pooch::tools::effects_command(effects_options);

@@ -178,6 +178,8 @@ class PlacedSearch {
   LayoutMaker maker_;
 };
 
+}  // namespace
+
 bool knows_places(const Profile& profile, const std::string& phase) {
   for (const PhaseProfile& each : profile.phases) {
     if (!phase.empty() && each.id != phase) continue;
@@ -186,8 +188,6 @@ bool knows_places(const Profile& profile, const std::string& phase) {
   }
   return false;
 }
-
-}  // namespace
 
 Result<Plan> make_placed_plan(const Profile& profile, const PlacedRequest& request) {
   if (request.follow) return PlacedSearch(profile, request).follow();

@@ -19,6 +19,10 @@ struct PlacedRequest {
   std::optional<Plan> follow;  // this plan is laid out, and none is made
 };
 
+// Whether the profile knows where buffers of the phase lie, without which there is no layout. No phase: of
+// any.
+bool knows_places(const Profile& profile, const std::string& phase);
+
 // As policy::make_plan, and with a layout where the profile knows the places of its buffers and one is asked
 // for. Where no layout fits and is worth it, in any plan for a little less memory: an unplaced plan. Error:
 // invalid_argument, as make_plan, or a plan in the request is not of this profile.

@@ -155,8 +155,10 @@ int run_command(const RunOptions& options) {
   const fs::path folder = own ? own->path() : cleared(*chosen);
   environment.set("POOCH_SUMMARY", folder.string());
 
-  const auto end = run_child(options.command, environment.entries());
+  const auto end = run_child(options.command, environment.entries(), options.enough);
+  if (end && end->enough) return 0;
   const int code = finish(end);
+  if (options.enough) return code;
   if (end && !report_run(folder, *end, copy) && code == 0) return exit_failed;
   return code;
 }

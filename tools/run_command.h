@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +29,8 @@ struct RunOptions {
   std::optional<std::uint64_t> seed;
   bool without_pooch = false;
   std::vector<std::string> command;
+  // Asked ten times a second. Once it says so the command is ended, and its code is 0. Nothing is reported.
+  std::function<bool()> enough = {};
 };
 
 // Returns the program's exit code: the child's own, or an ExitCode after one line on stderr.

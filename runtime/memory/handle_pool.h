@@ -73,8 +73,6 @@ class HandlePool {
   std::uint64_t limit() const { return cap_ > outside_ ? cap_ - outside_ : 0; }
   // ... at the peak of what was taken outside of the pool.
   std::uint64_t least_limit() const { return cap_ > most_outside_ ? cap_ - most_outside_ : 0; }
-  // What plans leave free for what comes and goes beside them.
-  static std::uint64_t reserve(std::uint64_t cap) { return std::clamp(cap / 256, 4 * page, 32 * page); }
   // Sets what is taken outside of the pool; free handles make way. `bytes` beyond what is now outside must be
   // available(). A decrease stays reserved, up to max(2 pages, min(cap / 16, 64 MiB), cap / 64): else handles
   // would come and go with what comes and goes within an iteration.
@@ -87,6 +85,7 @@ class HandlePool {
     return found == free_lists_.end() ? 0 : found->second.size() * size;
   }
   std::uint64_t outside() const { return outside_; }  // with what is reserved
+  std::uint64_t most_outside() const { return most_outside_; }
   std::uint64_t taken_outside() const { return taken_outside_; }
   std::uint64_t in_use() const { return attached() + taken_outside_; }
   // Destroys free handles of `bytes` or more in all, as far as there are any; returns how many bytes.

@@ -262,6 +262,12 @@ const KnownPhase* Profiler::plannable(tracker::PhaseIndex phase) {
   return &*known.structure;
 }
 
+std::uint64_t Profiler::measured_phases() const {
+  return static_cast<std::uint64_t>(std::count_if(known_.begin(), known_.end(), [](const auto& each) {
+    return each.second.timed.size() >= wanted && !each.second.describes();
+  }));
+}
+
 std::vector<const KnownPhase*> Profiler::settled() const {
   std::vector<const KnownPhase*> all;
   for (const auto& [phase, known] : known_)

@@ -29,16 +29,4 @@ bool differs(const Basis& basis, const KnownPhase& known) {
   return known.profile.measured > 0 && then > 0 && std::abs(now - then) > noticeable_in_all * then;
 }
 
-std::uint64_t unmanaged_bytes(const PhaseProfile& phase) {
-  std::vector<std::int64_t> change(phase.ops.size() + 2, 0);
-  for (const ProfileBuffer& buffer : phase.buffers) {
-    if (buffer.managed) continue;
-    change[buffer.from == outside ? 0 : buffer.from] += static_cast<std::int64_t>(buffer.bytes);
-    if (buffer.until != outside) change[buffer.until] -= static_cast<std::int64_t>(buffer.bytes);
-  }
-  std::int64_t most = 0, now = 0;
-  for (const std::int64_t by : change) most = std::max(most, now += by);
-  return static_cast<std::uint64_t>(most);
-}
-
 }  // namespace pooch::runtime

@@ -21,7 +21,5 @@ struct Basis {
 std::vector<double> op_times(const PhaseProfile& phase);
 // Whether the phase has another structure by now, or other times.
 bool differs(const Basis& basis, const KnownPhase& known);
-// The most bytes that the phase's buffers which are not managed take together, at any op.
-std::uint64_t unmanaged_bytes(const PhaseProfile& phase);
 
 }  // namespace pooch::runtime

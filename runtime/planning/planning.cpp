@@ -153,7 +153,8 @@ void Planning::relieve_shortage(tracker::PhaseIndex phase, PhasePlan& plan, cons
   const auto takes_ms = executor_.take_shortage(phase);
   if (!takes_ms) return;
   const std::uint64_t step = std::max(pool_.cap() / 64 / page * page, page);
-  if (tell(plan, seen::Shortage{*takes_ms, step, unseen_bytes(known.profile)}).kind != Kind::plan_for_less)
+  if (tell(plan, seen::Shortage{*takes_ms, step, unseen_bytes(known.profile, cap_use())}).kind !=
+      Kind::plan_for_less)
     return;
   log::info("phase {}: {:.1f} ms, since memory is short under its plan; it is planned for less",
             known.profile.id, *takes_ms);
@@ -182,7 +183,7 @@ bool Planning::awaits_trials(PhasePlan& plan) {
 void Planning::request(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known,
                        const std::function<Profile()>& profile) {
   Basis basis{known.revision, structure_of(known.profile), {}, 0, 0};
-  if (!plan.crowded) basis.unseen = unseen_bytes(known.profile);
+  if (!plan.crowded) basis.unseen = unseen_bytes(known.profile, cap_use());
   const bool made_for_it = source_->request(known.profile.id, profile, wish(phase, plan, known, basis));
   if (made_for_it) basis.us = op_times(known.profile);
   (void)tell(plan, seen::Requested{std::move(basis)});
@@ -195,11 +196,9 @@ PlanSource::Wish Planning::wish(tracker::PhaseIndex phase, const PhasePlan& plan
   wish.placed = !plan.unplaced() && executor_.may_place();
   wish.reserve = plan.lacking + basis.unseen;
   if (wish.placed) {
-    // A layout holds whole chunks and pages, which plans do not count. With room to spare, more chunks keep
-    // their frames.
-    wish.reserve += pool_.cap() / 256 / page * page;
-    // A page is for digests.
-    wish.room = pool_.least_limit() - std::min(pool_.least_limit(), plan.lacking + page);
+    const PlanRoom with = room_with_layout(cap_use(), basis.unseen, plan.lacking);
+    wish.reserve = with.reserve;
+    wish.room = with.room;
     wish.beside = executor_.plans_beside(phase);
   }
   constexpr std::size_t most_beside = 12;  // plans that a planner is given
@@ -209,13 +208,6 @@ PlanSource::Wish Planning::wish(tracker::PhaseIndex phase, const PhasePlan& plan
   wish.provisional = known.profile.measured == 0;
   wish.optional = plan.relief() || basis.unseen > 0 || plan.layouts > 0;
   return wish;
-}
-
-// What the cap has to hold beside what the phase's own buffers show, as far as plans do not leave that alone
-// anyway: workspaces of libraries, the driver's code, what others on the device have taken.
-std::uint64_t Planning::unseen_bytes(const PhaseProfile& phase) const {
-  const std::uint64_t known = round_up(unmanaged_bytes(phase), page) + HandlePool::reserve(pool_.cap());
-  return pool_.outside() > known ? pool_.outside() - known : 0;
 }
 
 // While layouts are tried iterations are slow, since memory is mapped anew all the time. A planner that takes

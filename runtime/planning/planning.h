@@ -24,6 +24,7 @@
 #include "runtime/planning/phase_plan.h"
 #include "runtime/planning/plan_source.h"
 #include "runtime/planning/standstill.h"
+#include "runtime/script/plan_room.h"
 #include "tracker/tracker.h"
 
 namespace pooch::runtime {
@@ -70,7 +71,7 @@ class Planning {
                const std::function<Profile()>& profile);
   PlanSource::Wish wish(tracker::PhaseIndex phase, const PhasePlan& plan, const KnownPhase& known,
                         const Basis& basis) const;
-  std::uint64_t unseen_bytes(const PhaseProfile& phase) const;
+  CapUse cap_use() const { return {pool_.cap(), pool_.outside(), pool_.most_outside()}; }
   void await_plan(const PhasePlan& plan, const std::string& id);
 
   void judge(tracker::PhaseIndex phase, PhasePlan& plan, const KnownPhase& known, double out_us_per_byte,

@@ -62,7 +62,7 @@ Status Session::Impl::start() {
     remaking->show_in(observers.trace.get());
   }
   if (is_planned(config.policy) || !config.plan_file.empty()) {
-    const std::uint64_t spare = HandlePool::reserve(limits.cap);
+    const std::uint64_t spare = reserve_beside_plans(limits.cap);
     auto source = PlanSource::open(
         config, {setting.info.name, limits.cap > spare ? limits.cap - spare : 0, limits.host_budget});
     if (!source) return source.error();

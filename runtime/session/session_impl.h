@@ -115,6 +115,7 @@ struct Session::Impl {
 
   // --- session_profile.cpp
   bool idle_for_probe(Held& held);
+  void measure_link_for_report(Held& held);
   void plan(Held& held);
   Profile make_profile(bool estimates);
   void publish_details() {

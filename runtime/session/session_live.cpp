@@ -40,6 +40,7 @@ Live Session::Impl::live() {
   live.state = live_state();
   live.iterations = tracker.iterations().count();
   live.ops = tracker.ops();
+  live.measured_phases = observers.profiler.measured_phases();
   const ExecutorCounts counts = executor->counts();
   live.planned_iterations = counts.planned_iterations;
   live.replays = counts.replays + remaking->replays();

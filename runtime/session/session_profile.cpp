@@ -13,9 +13,18 @@ bool Session::Impl::idle_for_probe(Held& held) {
   return idle && *idle;
 }
 
+// A program may be ended at any time, and nothing can be measured then.
+void Session::Impl::measure_link_for_report(Held& held) {
+  DeviceProbes& probes = observers.probes;
+  if (setting.config.report_folder.empty() || probes.done() || observers.profiler.measured_phases() == 0)
+    return;
+  if (idle_for_probe(held) && !probes.done()) probes.run(held);
+}
+
 // Between two iterations: plans for phases that are known by now, for which the link has to be measured once.
 // Unless somebody chose a policy, memory has to have been short: what fits needs no plan.
 void Session::Impl::plan(Held& held) {
+  measure_link_for_report(held);
   if (!planning) return;
   if (memory.order.eager()) planning->note_order();
   if (!planning->wants_to_act()) return;
@@ -51,11 +60,16 @@ Profile Session::Impl::make_profile(bool estimates) {
   profile.cap_bytes = setting.limits.cap;
   profile.host_budget_bytes = setting.limits.host_budget;
   profile.need_bytes = tracker.allocations().need_bytes();
+  profile.outside_bytes = memory.pool.most_outside();
   profile.policy = name(setting.config.policy);
   observers.probes.fill(profile);
   observers.profiler.fill(profile, estimates);
   executor->add_places(profile, observers.profiler.settled());
-  if (!estimates) return profile;
+  if (!estimates) {
+    // A report is written at any time: what the iteration under way has taken, no plan's first op finds.
+    for (ProfileRange& range : profile.ranges) range.in_use = false;
+    return profile;
+  }
   // Ids that only a report explains; a plan that is carried out keeps the program's algorithms anyway.
   for (PhaseProfile& phase : profile.phases)
     for (ProfileOp& op : phase.ops) op.site = op.trials = op.algorithm = 0;

@@ -98,6 +98,7 @@ Profile random_profile(std::size_t ops, std::uint64_t seed) {
   }
   for (const std::uint32_t handles : {1, 8}) profile.moves.push_back({handles, 2 * MiB, 3 + 62.5 * handles});
   profile.launch_us = 4.25;
+  profile.outside_bytes = 300 * MiB;
   const bool in_iteration = seed % 4 != 0;
   profile.phases.push_back(PhaseBuilder(ops, dice, true, in_iteration).build());
   if (seed % 3 == 0) profile.phases.push_back(PhaseBuilder(ops / 4, dice, false, in_iteration).build());

@@ -67,7 +67,8 @@ static auto fields(const PhaseProfile& p) {
 }
 static auto fields(const Profile& p) {
   return std::tie(p.schema, p.device, p.device_bytes, p.cap_bytes, p.host_budget_bytes, p.need_bytes,
-                  p.policy, p.timer, p.iterations, p.ops, p.link, p.modules, p.sites, p.trials, p.phases);
+                  p.outside_bytes, p.policy, p.timer, p.iterations, p.ops, p.link, p.modules, p.sites,
+                  p.trials, p.phases);
 }
 // Not a friend of the structs: the product compares none of them.
 template <class T>
