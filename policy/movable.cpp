@@ -24,7 +24,14 @@ struct Pause {
 class Finder {
  public:
   Finder(const BufferUses& uses, Movers movers, const AwayAt& away_at)
-      : uses_(uses), phase_(uses.phase), movers_(movers), away_at_(away_at) {}
+      : uses_(uses),
+        phase_(uses.phase),
+        movers_(movers),
+        away_at_(away_at),
+        workspace_(uses.phase.buffers.size()) {
+    for (const ProfileOp& op : phase_.ops)
+      for (const std::uint32_t b : op.scratch) workspace_[b] = true;
+  }
 
   std::vector<MovableMap> run() {
     for (std::uint32_t b = 0; b < phase_.buffers.size(); ++b)
@@ -38,8 +45,10 @@ class Finder {
   static std::uint64_t rounded(std::uint64_t bytes) {
     return (bytes + granularity - 1) / granularity * granularity;
   }
+  // Not a workspace: a replay of one of its ops needs it, and reads no version of it.
   bool can_move(std::uint32_t buffer) const {
-    return phase_.buffers[buffer].managed && phase_.buffers[buffer].bytes >= granularity;
+    return phase_.buffers[buffer].managed && phase_.buffers[buffer].bytes >= granularity &&
+           !workspace_[buffer];
   }
 
   static bool covers(const Pause& pause, std::int32_t position) {
@@ -197,6 +206,7 @@ class Finder {
   const PhaseProfile& phase_;
   const Movers movers_;
   const AwayAt& away_at_;
+  std::vector<bool> workspace_;  // by buffer
   std::vector<MovableMap> maps_;
   std::map<std::uint64_t, std::vector<std::uint32_t>> untouched_;  // by bytes
 };

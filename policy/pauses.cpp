@@ -20,6 +20,8 @@ class Balance {
         may_change_(away_.size(), true) {
     for (const ProfileCopy& copy : uses.phase.copies)
       if (copy.version) may_change_[uses.phase.versions[*copy.version].buffer] = false;
+    for (const ProfileOp& op : uses.phase.ops)
+      for (const std::uint32_t b : op.scratch) may_change_[b] = false;
     for (const MovableMap& map : maps) {
       if (map.for_good || map.leaves_again()) may_change_[map.buffer] = false;
       away_[map.buffer] = times_away(map);

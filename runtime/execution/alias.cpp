@@ -212,21 +212,28 @@ bool AliasMode::begin_tenancy(Chunk& chunk) {
   return true;
 }
 
+AliasMode::Admission AliasMode::unforeseen(const Chunk& chunk, std::string_view why) {
+  answer_.why = fmt::format("{} of {} {}", format_bytes(chunk.occupied),
+                            chunk.name.empty() ? "memory" : std::string_view(chunk.name), why);
+  return Admission::unforeseen;
+}
+
 // Maps the chunk, which nobody uses any more, to other frames.
 Result<AliasMode::Admission> AliasMode::move(Chunk& chunk, PlacedChunk& placed, std::uint32_t spot) {
   const PlaceFrames& mine = frames_of_[placed.place];
-  if (chunk.pins > 0) return Admission::unforeseen;
-  if (chunk.tenant && chunk.live && !chunk.host_valid && !chunk.expendable) return Admission::unforeseen;
+  if (chunk.pins > 0) return unforeseen(chunk, "is to move while a call that blocks uses it");
+  if (chunk.tenant && chunk.live && !chunk.host_valid && !chunk.expendable)
+    return unforeseen(chunk, "is to move with its only content");
   const auto finished = order_.finished(chunk.uses);
   if (!finished) return finished.error();
   if (!*finished) {
-    busy_.add(chunk.uses);
+    answer_.busy.add(chunk.uses);
     return Admission::busy;
   }
   if (const auto moved = residency_.move_to(chunk, mine.spots[spot], mine.common); !moved) {
     if (residency_.doubt()) return moved.error();
     log::info("a chunk cannot be mapped anew: {}", moved.error().message);
-    return Admission::unforeseen;
+    return unforeseen(chunk, "could not be mapped");
   }
   moves_ += mine.spots[spot].size() - mine.common;
   placed.spot = spot;
@@ -236,14 +243,15 @@ Result<AliasMode::Admission> AliasMode::move(Chunk& chunk, PlacedChunk& placed, 
 Result<AliasMode::Admission> AliasMode::give_frames(Chunk& chunk, std::size_t phase, std::int32_t step) {
   if (chunk.tenant && !chunk.wanders) return Admission::done;
   const auto found = index_.find(&chunk);
-  if (found == index_.end()) return Admission::unforeseen;
+  if (found == index_.end()) return unforeseen(chunk, "has no place");
   PlacedChunk& placed = found->second;
   const Stay* const stay = places_[placed.place].at(phase, step);
   if (chunk.tenant && (stay == nullptr || stay->spot == placed.spot)) return Admission::done;
-  if (stay == nullptr) return Admission::unforeseen;
+  if (stay == nullptr) return unforeseen(chunk, "is not to be there");
   if (stay->spot != placed.spot)
     if (const auto moved = move(chunk, placed, stay->spot); !moved || *moved != Admission::done) return moved;
-  return begin_tenancy(chunk) ? Admission::done : Admission::unforeseen;
+  return begin_tenancy(chunk) ? Admission::done
+                              : unforeseen(chunk, "is to be where another's content still is");
 }
 
 Result<AliasMode::Admission> AliasMode::admit(const Script* script, std::int32_t step,
@@ -252,7 +260,7 @@ Result<AliasMode::Admission> AliasMode::admit(const Script* script, std::int32_t
   if (script != nullptr) latest_ = index_of(script);
   const std::size_t phase = latest_;
   if (script == nullptr) step = 0;
-  busy_.clear();
+  answer_.busy.clear();
   for (const tracker::Operand& operand : operands) {
     if (!operand.managed) continue;
     Range& range = *static_cast<Range*>(operand.backing);
@@ -265,11 +273,11 @@ Result<AliasMode::Admission> AliasMode::admit(const Script* script, std::int32_t
       if (!given || *given == Admission::unforeseen) return given;
     }
   }
-  return busy_.empty() ? Admission::done : Admission::busy;
+  return answer_.busy.empty() ? Admission::done : Admission::busy;
 }
 
 Result<AliasMode::Admission> AliasMode::fetch(const Script* script, std::int32_t step, Chunk& chunk) {
-  busy_.clear();
+  answer_.busy.clear();
   const auto given = give_frames(chunk, index_of(script), step);
   if (!given || *given != Admission::done) return given;
   if (!chunk.stale) return Admission::done;

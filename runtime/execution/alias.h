@@ -13,6 +13,8 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/memory/handle_pool.h"
@@ -78,7 +80,9 @@ class AliasMode {
                           std::span<const tracker::Operand> operands);
   // The chunk's prefetch: as `admit`, and its content comes back.
   Result<Admission> fetch(const Script* script, std::int32_t step, Chunk& chunk);
-  const Marks& busy() const { return busy_; }
+  const Marks& busy() const { return answer_.busy; }
+  // Why the latest was unforeseen.
+  const std::string& why() const { return answer_.why; }
   std::uint64_t moves() const { return moves_; }  // frames that were mapped anew for a chunk
 
  private:
@@ -92,6 +96,7 @@ class AliasMode {
   Status map_all(const PlanLayout& layout);
   Result<Admission> give_frames(Chunk& chunk, std::size_t phase, std::int32_t step);
   Result<Admission> move(Chunk& chunk, PlacedChunk& placed, std::uint32_t spot);
+  Admission unforeseen(const Chunk& chunk, std::string_view why);
   static bool begin_tenancy(Chunk& chunk);
   std::size_t index_of(const Script* script) const;
 
@@ -106,7 +111,10 @@ class AliasMode {
   std::map<const Chunk*, PlacedChunk> index_;
   std::vector<Chunk*> chunks_;  // of index_, in the order of places
   std::vector<Frame> frames_;
-  Marks busy_;
+  struct {
+    Marks busy;
+    std::string why;
+  } answer_;                // the latest, where it was not done
   std::size_t latest_ = 0;  // phase that was followed last
   std::uint64_t moves_ = 0;
   std::uint64_t wanted_frame_ = 0;

@@ -278,7 +278,8 @@ Status PlanLayouts::until_admitted(Held& held, std::string_view what, std::int32
     if (*asked == AliasMode::Admission::done) return Done{};
     const auto now = std::chrono::steady_clock::now();
     if (*asked == AliasMode::Admission::unforeseen || (gives_up && now > *gives_up)) {
-      log::info("alias mode ends at {} {}", what, step);
+      log::info("alias mode ends at {} {}: {}", what, step,
+                *asked == AliasMode::Admission::unforeseen ? alias_.why() : "a host function holds it up");
       return dismantle(held);
     }
     const auto blocked = parts_.order.host_blocked();

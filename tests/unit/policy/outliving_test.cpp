@@ -143,6 +143,21 @@ TEST(Outliving, WhatTheProgramCopiesToStays) {
 }
 
 // 10 MiB take 100 us each way: in beside the ops before, out beside those of the next iteration.
+// A replay of one of its ops needs it, and no plan says so.
+TEST(Outliving, AWorkspaceStays) {
+  Profile profile = six_ops();
+  add(profile, {10 * mib, true, 0, 5, {}}, 0, {1, 4}, Role::feature_map);
+  PhaseProfile& phase = profile.phases[0];
+  for (const int op : {0, 1})
+    phase.ops[op].scratch.push_back(static_cast<std::uint32_t>(phase.buffers.size()));
+  phase.buffers.push_back({10 * mib, true, outside, outside, {}});
+  for (const std::uint64_t memory : {~std::uint64_t{0}, 12 * mib}) {
+    const Problem problem = problem_of(profile, Movers::everything, memory);
+    ASSERT_EQ(problem.maps.size(), 1u);
+    EXPECT_EQ(problem.maps[0].buffer, 0u);
+  }
+}
+
 TEST(Outliving, AStateIsThereOnlyForItsStep) {
   Profile profile = six_ops();
   add_state(profile, 10 * mib, {4});
