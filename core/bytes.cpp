@@ -12,7 +12,7 @@ namespace {
 
 Error bad_size(std::string_view text, bool percent) {
   return {ErrorCode::invalid_argument,
-          fmt::format("'{}' is not a size: accepted are bytes with K, M, G or T (16GiB, 512M, 1073741824){}",
+          fmt::format("'{}' is not a size: accepted are bytes with a unit (16GiB, 512M, 16GB, 1073741824){}",
                       text, percent ? " or a share (80%)" : "")};
 }
 
@@ -22,16 +22,17 @@ std::string_view trim(std::string_view s) {
   return s;
 }
 
-// The power of 1024 of a unit ("", "B", "K", "KB", "KiB", …), or -1.
-int unit_power(std::string_view unit) {
+// Bytes of a unit: "", "B"; "K", "KiB", … of 1024; "KB", … of 1000. 0: it is none.
+double unit_bytes(std::string_view unit) {
   std::string lower;
   for (char c : unit) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (lower.empty() || lower == "b") return 0;
+  if (lower.empty() || lower == "b") return 1;
   constexpr std::string_view letters = "kmgt";
   const auto power = letters.find(lower[0]);
-  if (power == std::string_view::npos) return -1;
+  if (power == std::string_view::npos) return 0;
   const std::string_view rest = std::string_view(lower).substr(1);
-  return rest.empty() || rest == "b" || rest == "ib" ? static_cast<int>(power) + 1 : -1;
+  if (rest != "" && rest != "b" && rest != "ib") return 0;
+  return std::pow(rest == "b" ? 1000 : 1024, static_cast<double>(power) + 1);
 }
 
 }  // namespace
@@ -43,12 +44,14 @@ Result<std::uint64_t> parse_bytes(std::string_view text, std::uint64_t whole) {
   if (failure != std::errc() || !std::isfinite(number) || number < 0) return bad_size(text, whole > 0);
   const std::string_view unit = trim(trimmed.substr(static_cast<std::size_t>(end - trimmed.data())));
   if (unit == "%") {
-    if (whole == 0 || number > 100) return bad_size(text, whole > 0);
+    if (whole == 0) return bad_size(text, false);
+    if (number > 100)
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("'{}' is more than there is: accepted are up to 100%", text)};
     return static_cast<std::uint64_t>(static_cast<double>(whole) * number / 100);
   }
-  const int power = unit_power(unit);
-  const double bytes = std::ldexp(number, 10 * power);
-  if (power < 0 || bytes >= 0x1p63) return bad_size(text, whole > 0);
+  const double each = unit_bytes(unit), bytes = number * each;
+  if (each == 0 || bytes >= 0x1p63) return bad_size(text, whole > 0);
   return static_cast<std::uint64_t>(bytes);
 }
 

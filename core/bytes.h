@@ -9,8 +9,9 @@
 
 namespace pooch {
 
-// "16GiB", "512 MiB", "1.5g", "1073741824"; units K, M, G, T with or without "iB" or "B", powers of two, any
-// case. With `whole` > 0 also "80%" of it. Errors: invalid_argument, the text and what is accepted.
+// "16GiB", "512 MiB", "1.5g", "1073741824"; units K, M, G, T, with or without "iB", powers of two, and KB,
+// MB, GB, TB, powers of ten, any case. With `whole` > 0 also "80%" of it. Errors: invalid_argument, the text
+// and what is accepted.
 Result<std::uint64_t> parse_bytes(std::string_view text, std::uint64_t whole = 0);
 
 // "1.50 GiB", "3.00 MiB", "12 B": binary units, mostly three digits.

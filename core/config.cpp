@@ -6,6 +6,7 @@
 #include <array>
 
 #include "core/bytes.h"
+#include "core/nearest.h"
 
 namespace pooch {
 namespace {
@@ -22,12 +23,23 @@ constexpr std::array<std::string_view, 4> timer_names = {"automatic", "cupti", "
 constexpr std::array<std::string_view, 2> switch_names = {"0", "1"};
 constexpr std::array<std::string_view, 4> level_names = {"error", "warn", "info", "debug"};
 
+const std::vector<std::string>& variables() {
+  static const std::vector<std::string> all{
+      "POOCH_CACHE",   "POOCH_CALLSITES",     "POOCH_CHECK",    "POOCH_CHILDREN",   "POOCH_HOST_MEMORY",
+      "POOCH_LANDING", "POOCH_LOG",           "POOCH_LOG_FILE", "POOCH_MEMORY_CAP", "POOCH_MEMORY_INFO",
+      "POOCH_PLAN",    "POOCH_PLANNER",       "POOCH_POLICY",   "POOCH_RECORD",     "POOCH_REPORT",
+      "POOCH_STATUS",  "POOCH_SUBSTITUTES",   "POOCH_SUMMARY",  "POOCH_TIMER",      "POOCH_TRACE",
+      "POOCH_VERIFY",  "POOCH_WAIT_FOR_PLANS"};
+  return all;
+}
+
 template <std::size_t N>
 Result<std::size_t> choose(std::string_view text, const std::array<std::string_view, N>& names) {
   const auto found = std::find(names.begin(), names.end(), text);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
   return Error{ErrorCode::invalid_argument,
-               fmt::format("'{}': accepted are {}", text, fmt::join(names, ", "))};
+               fmt::format("'{}': accepted are {}{}", text, fmt::join(names, ", "),
+                           did_you_mean(text, std::vector<std::string>(names.begin(), names.end())))};
 }
 
 Error at(const char* variable, const Error& why) {
@@ -59,6 +71,18 @@ Result<Policy> parse_policy(std::string_view text) {
 
 Result<std::uint64_t> SizeSetting::resolve(std::uint64_t whole) const {
   return parse_bytes(text, whole);
+}
+
+std::optional<std::string> unknown_variable(const char* const* environment) {
+  for (const char* const* entry = environment; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string name(text.substr(0, text.find('=')));
+    if (!name.starts_with("POOCH_") ||
+        std::find(variables().begin(), variables().end(), name) != variables().end())
+      continue;
+    return fmt::format("{}: pooch has no such variable{}", name, did_you_mean(name, variables()));
+  }
+  return std::nullopt;
 }
 
 Result<Config> read_config(const std::function<const char*(const char*)>& get) {

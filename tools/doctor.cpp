@@ -37,6 +37,8 @@ const char* name(Level level) {
 
 Finding look_at_settings() {
   const auto config = read_config([](const char* variable) -> const char* { return std::getenv(variable); });
+  const auto unknown = unknown_variable(environ);
+  if (config && unknown) return {"settings", Level::problem, *unknown, "correct its name, or unset it"};
   if (config) return {"settings", Level::ok, "the POOCH_ variables are understood", ""};
   return {"settings", Level::problem, config.error().message, "correct the variable, or unset it"};
 }
@@ -121,7 +123,7 @@ int doctor_command(const DoctorOptions& options) {
   append(run_probe(std::move(environment), software, preloaded));
   append(look_at_limits(software));
   all.push_back(look_at_disassembler());
-  if (!options.command.empty()) append(look_at_program(options.command.front()));
+  if (!options.command.empty()) append(look_at_command(options.command));
 
   const auto problems = static_cast<std::size_t>(
       std::count_if(all.begin(), all.end(), [](const Finding& one) { return one.level == Level::problem; }));

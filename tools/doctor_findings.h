@@ -18,12 +18,15 @@ struct Finding {
   std::string name;
   Level level = Level::ok;
   std::string text;
-  std::string cure;  // one line; empty where all is well
+  std::string cure;        // one line; empty where all is well
+  bool is_absent = false;  // it was looked for, and is not there
 };
 using Findings = std::vector<Finding>;
 
 // The program after "--": 64 bits, linked dynamically, not setuid, and which CUDA runtime it brings.
 Findings look_at_program(const std::string& command);
+// The same, and whether the script is there where that is an interpreter of Python.
+Findings look_at_command(const std::vector<std::string>& command);
 
 // Limits of this process: page-locked memory, memory of the control group.
 Findings look_at_limits(bool software_device);

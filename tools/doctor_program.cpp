@@ -5,6 +5,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -173,9 +174,21 @@ Findings look_at_program(const std::string& command) {
   const auto path = find_command(command);
   if (!path) {
     return {{"program", Level::problem, fmt::format("'{}' is not found, or may not be executed", command),
-             "give its path after --"}};
+             "give its path after --", /*is_absent=*/true}};
   }
   return look_at_file(*path, /*scripts_left=*/4);
+}
+
+Findings look_at_command(const std::vector<std::string>& command) {
+  Findings all = look_at_program(command.front());
+  if (!fs::path(command.front()).filename().string().starts_with("python")) return all;
+  const auto script = std::find_if(command.begin() + 1, command.end(),
+                                   [](const std::string& word) { return word != "-B" && word != "-u"; });
+  std::error_code error;
+  if (script != command.end() && script->ends_with(".py") && !fs::exists(*script, error))
+    all.push_back(
+        {"script", Level::problem, fmt::format("'{}' is not there", *script), "correct its path", true});
+  return all;
 }
 
 }  // namespace pooch::tools

@@ -1,5 +1,5 @@
 // The `pooch` program.
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compare_command.h"
+#include "core/nearest.h"
 #include "doctor.h"
 #include "effects_command.h"
 #include "explain_command.h"
@@ -64,7 +65,7 @@ void describe_doctor(CLI::App& doctor, pooch::tools::DoctorOptions& options) {
 void describe_top(CLI::App& top, pooch::tools::TopOptions& options) {
   top.add_option("processes", options.processes, "only these (all of this user's)")
       ->type_name("PID")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 22));
   top.add_option("--interval", options.interval_s, "seconds between two looks")
       ->check(CLI::Range(0.05, 3600.0))
       ->capture_default_str();
@@ -167,6 +168,46 @@ void describe_simulate(CLI::App& simulate, pooch::tools::SimulateOptions& option
   simulate.add_flag("--json", options.json, "the rows as JSON");
 }
 
+using Words = std::vector<std::string>;
+
+Words names_of(const std::vector<const CLI::App*>& commands) {
+  Words names;
+  for (const CLI::App* command : commands) names.push_back(command->get_name());
+  return names;
+}
+Words options_of(const CLI::App& command) {
+  Words names;
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_group().empty() && !option->get_lnames().empty())
+      names.push_back("--" + option->get_lnames().front());
+  return names;
+}
+
+std::string no_option(const CLI::App& command, const std::string& word) {
+  const std::string name = command.get_parent() == nullptr ? "" : command.get_name() + ": ";
+  const std::string meant = pooch::did_you_mean(word.substr(0, word.find('=')), options_of(command));
+  const std::string help = command.get_parent() == nullptr ? "" : " " + command.get_name();
+  return fmt::format("{}there is no option {}{}", name, word,
+                     meant.empty() ? fmt::format("; pooch{} --help lists them", help) : meant);
+}
+
+// What is wrong with words that no option or argument takes.
+std::string leftover(const CLI::App& app, const Words& words, bool has_command) {
+  const auto chosen = app.get_subcommands();
+  const std::string& word = words.front();
+  if (word.starts_with("-")) return no_option(chosen.empty() ? app : *chosen.front(), word);
+  if (chosen.empty()) {
+    const Words all = names_of(app.get_subcommands([](const CLI::App*) { return true; }));
+    return fmt::format("'{}' is no command: accepted are {}{}", word, fmt::join(all, ", "),
+                       pooch::did_you_mean(word, all));
+  }
+  const std::string name = chosen.front()->get_name();
+  if (has_command)
+    return fmt::format("{}: what is '{}'? Options come before --, the command after it", name, word);
+  return fmt::format("{}: what is '{}'? A command goes after --: pooch {} -- {}", name, word, name,
+                     fmt::join(words, " "));
+}
+
 // The commands that work on plans.
 struct PlanTools {
   pooch::tools::PlanOptions plan_options;
@@ -238,7 +279,12 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& wanted) {  // help or version
     return app.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    pooch::tools::say("pooch: error: {}\n", error.what());
+    Words left = app.remaining(true);
+    const bool names_nothing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && left.empty();
+    std::string why = error.what();
+    if (!left.empty()) why = leftover(app, left, mark != all.end());
+    if (names_nothing && app.get_subcommands().empty()) why = "no command: pooch --help lists them";
+    pooch::tools::say("pooch: error: {}\n", why);
     return pooch::tools::exit_bad_usage;
   }
   if (fit.parsed()) return pooch::tools::fit_command(fit_options);

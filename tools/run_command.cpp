@@ -2,10 +2,12 @@
 
 #include <dlfcn.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -16,6 +18,7 @@
 #include "core/result.h"
 #include "cuda_folders.h"
 #include "device_choice.h"
+#include "doctor_findings.h"
 #include "environment.h"
 #include "install.h"
 #include "report.h"
@@ -46,6 +49,7 @@ std::optional<Refusal> check_setting(const Setting& setting) {
 }
 
 std::optional<Refusal> check_inherited() {
+  if (const auto unknown = unknown_variable(environ)) return Refusal{exit_bad_usage, *unknown};
   const auto config = read_config([](const char* name) -> const char* { return std::getenv(name); });
   if (config) return {};
   return Refusal{exit_bad_usage, config.error().message};
@@ -118,6 +122,43 @@ int complain(std::string_view command, const Refusal& refusal) {
   return refusal.code;
 }
 
+// What the program is, as far as that keeps pooch out of it: itself, not what it starts.
+void warn_of_program(const std::string& program) {
+  for (const Finding& finding : look_at_program(program))
+    if (finding.level == Level::problem && !finding.is_absent)
+      say("pooch: warning: {}; pooch works only in programs that it starts\n", finding.text);
+}
+
+// Where a shell would find it, and say so; else what the shell would say, before anything is started.
+std::optional<Refusal> check_program(const std::string& program) {
+  for (const Finding& finding : look_at_program(program)) {
+    if (!finding.is_absent) continue;
+    const bool there = access(program.c_str(), F_OK) == 0 && program.find('/') != std::string::npos;
+    return Refusal{there ? exit_not_executable : exit_not_found,
+                   fmt::format("'{}' cannot be run: {}", program, strerror(there ? EACCES : ENOENT))};
+  }
+  return {};
+}
+
+// Outputs that are wanted and cannot be written. One that is there is kept as it is.
+std::optional<Refusal> check_outputs() {
+  for (const char* variable : {"POOCH_REPORT", "POOCH_SUMMARY", "POOCH_TRACE", "POOCH_RECORD"}) {
+    const char* const chosen = std::getenv(variable);
+    if (chosen == nullptr || *chosen == '\0') continue;
+    const bool is_folder =
+        std::string_view(variable) == "POOCH_REPORT" || std::string_view(variable) == "POOCH_SUMMARY";
+    std::error_code error;
+    fs::path at = fs::absolute(chosen, error);
+    if (!is_folder && !fs::is_directory(at, error)) at = fs::exists(at, error) ? at : at.parent_path();
+    while (is_folder && !fs::exists(at, error) && at.has_relative_path()) at = at.parent_path();
+    const bool right = is_folder ? fs::is_directory(at, error) : true;
+    if (right && access(at.c_str(), W_OK) == 0) continue;
+    return Refusal{exit_bad_usage, fmt::format("{}: '{}' cannot be written: {}", variable, chosen,
+                                               right ? strerror(errno) : "a part of it is no folder")};
+  }
+  return {};
+}
+
 int run_command(const RunOptions& options) {
   const Setting settings[] = {{"--memory", "POOCH_MEMORY_CAP", options.memory},
                               {"--host-memory", "POOCH_HOST_MEMORY", options.host_memory},
@@ -128,6 +169,9 @@ int run_command(const RunOptions& options) {
   }
   if (const auto refusal = check_inherited()) return complain("", *refusal);
 
+  if (const auto refusal = check_program(options.command.front())) return complain("", *refusal);
+  if (!options.without_pooch)
+    if (const auto refusal = check_outputs()) return complain("", *refusal);
   const Install install = find_install();
   Environment environment = Environment::current();
   if (const auto refusal = choose_device(options, install, environment)) return complain("", *refusal);
@@ -139,6 +183,7 @@ int run_command(const RunOptions& options) {
   for (const Setting& setting : settings) {
     if (setting.value) environment.set(setting.variable, *setting.value);
   }
+  warn_of_program(options.command.front());
   SummaryFile copy(options.summary);
   if (!copy.good())
     return complain("", {exit_bad_usage, fmt::format("--summary '{}': cannot be written", *options.summary)});

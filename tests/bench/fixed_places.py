@@ -73,7 +73,7 @@ ROWS = (
 
 
 def bytes_of(row, device, command):
-    """What POOCH_MEMORY says: a share is counted of what the program needs."""
+    """What POOCH_MEMORY_CAP says: a share is counted of what the program needs."""
     if "/" not in row.memory:
         return row.memory
     need = checked(row, run(device, [*command, 2], "--policy", "keep", timeout=900)).summary["need_bytes"]

@@ -14,7 +14,9 @@ TEST(Bytes, UnderstandsWhatPeopleWrite) {
   EXPECT_EQ(*parse_bytes(" 512 MiB "), 512 * MiB);
   EXPECT_EQ(*parse_bytes("1.5g"), GiB + GiB / 2);
   EXPECT_EQ(*parse_bytes("1073741824"), GiB);
-  EXPECT_EQ(*parse_bytes("2KB"), 2048u);
+  EXPECT_EQ(*parse_bytes("2KiB"), 2048u);
+  EXPECT_EQ(*parse_bytes("16GB"), 16'000'000'000u);
+  EXPECT_EQ(*parse_bytes("1.5 mb"), 1'500'000u);
   EXPECT_EQ(*parse_bytes("25%", 400), 100u);
 }
 
@@ -25,7 +27,8 @@ TEST(Bytes, NamesTheTextItDoesNotUnderstand) {
     EXPECT_NE(bytes.error().message.find(std::string("'") + text + "'"), std::string::npos) << text;
   }
   EXPECT_FALSE(parse_bytes("80%")) << "a share of nothing";
-  EXPECT_FALSE(parse_bytes("101%", 100));
+  EXPECT_EQ(parse_bytes("120%", 100).error().message,
+            "'120%' is more than there is: accepted are up to 100%");
 }
 
 }  // namespace
