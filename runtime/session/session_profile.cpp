@@ -16,8 +16,8 @@ bool Session::Impl::idle_for_probe(Held& held) {
 // A program may be ended at any time, and nothing can be measured then.
 void Session::Impl::measure_link_for_report(Held& held) {
   DeviceProbes& probes = observers.probes;
-  if (setting.config.report_folder.empty() || probes.done() || observers.profiler.measured_phases() == 0)
-    return;
+  const bool wanted = !setting.config.report_folder.empty() && setting.config.policy != Policy::keep;
+  if (!wanted || probes.done() || observers.profiler.measured_phases() == 0) return;
   if (idle_for_probe(held) && !probes.done()) probes.run(held);
 }
 
