@@ -73,14 +73,16 @@ Result<std::uint64_t> SizeSetting::resolve(std::uint64_t whole) const {
   return parse_bytes(text, whole);
 }
 
-std::optional<std::string> unknown_variable(const char* const* environment) {
+std::optional<std::string> mistyped_variable(const char* const* environment) {
   for (const char* const* entry = environment; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string name(text.substr(0, text.find('=')));
     if (!name.starts_with("POOCH_") ||
         std::find(variables().begin(), variables().end(), name) != variables().end())
       continue;
-    return fmt::format("{}: pooch has no such variable{}", name, did_you_mean(name, variables()));
+    // Others may have variables with that beginning.
+    if (const std::string meant = did_you_mean(name, variables()); !meant.empty())
+      return fmt::format("{}: pooch has no such variable{}", name, meant);
   }
   return std::nullopt;
 }

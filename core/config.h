@@ -85,9 +85,9 @@ struct Config {
   MemoryStory memory_info = MemoryStory::device;  // POOCH_MEMORY_INFO
 };
 
-// The first variable of an environment ("NAME=value", …, nullptr) that begins with POOCH_ and is none of
-// pooch's: the line to print.
-std::optional<std::string> unknown_variable(const char* const* environment);
+// The first variable of an environment ("NAME=value", …, nullptr) that looks like one of pooch's mistyped:
+// the line to print.
+std::optional<std::string> mistyped_variable(const char* const* environment);
 
 // `get` returns the value of a variable or nullptr, like getenv. The error's message is the one line to
 // print: variable, value, what is accepted.

@@ -44,7 +44,8 @@ struct Live {
   LiveState state = LiveState::fits;
   double began_s = 0, written_s = 0;  // of the system's monotonic clock
   std::uint64_t iterations = 0, planned_iterations = 0, ops = 0;
-  std::uint64_t measured_phases = 0;  // timed as often as a profile wants
+  // Timed as often as a profile wants; the latter: with a backward pass.
+  std::uint64_t measured_phases = 0, measured_training = 0;
   // Of an iteration: on the host's clock, and of the plan that most time went into; 0: not known.
   double iteration_ms = 0, planned_ms = 0, predicted_ms = 0, in_core_ms = 0;
   std::uint64_t cap = 0, used = 0, peak = 0, need = 0;  // of the device

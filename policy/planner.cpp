@@ -203,7 +203,7 @@ struct PlanSeries::State {
     std::uint64_t least = least_peak(question, policy->least(question)), none = question.rules.cap;
     if (!moves_everything()) return least;
     while (!has_plan(least)) none = least, least += least / 64 + granularity;
-    while (least - none > granularity) {
+    while (least > none + granularity) {
       const std::uint64_t middle = none + (least - none) / 2;
       (has_plan(middle) ? least : none) = middle;
     }

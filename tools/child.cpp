@@ -34,7 +34,7 @@ sigset_t watched_signals() {
   return set;
 }
 
-// Ends the child once it has done enough.
+// Ends the child once it has done enough, and what it started: it leads a process group then.
 class Ender {
  public:
   Ender(pid_t child, const std::function<bool()>& enough) : child_(child), enough_(enough) {}
@@ -44,9 +44,19 @@ class Ender {
     if (!asked_ && enough_()) {
       asked_ = true;
       until_ = Clock::now() + patience;
-      kill(child_, SIGTERM);
+      kill(-child_, SIGTERM);
+      kill(-child_, SIGCONT);
     } else if (asked_ && Clock::now() > until_) {
-      kill(child_, SIGKILL);
+      kill(-child_, SIGKILL);
+    }
+  }
+  // What the child started may still be writing its report.
+  void end_the_rest() {
+    if (!asked_) return;
+    while (kill(-child_, 0) == 0) {
+      while (waitpid(-child_, nullptr, WNOHANG) > 0) continue;
+      if (Clock::now() > until_) kill(-child_, SIGKILL);
+      usleep(10'000);
     }
   }
   bool looks() const { return static_cast<bool>(enough_); }
@@ -68,6 +78,7 @@ ChildEnd wait_for(pid_t child, const sigset_t& watched, const std::function<bool
   while (true) {
     int status = 0;
     if (waitpid(child, &status, WNOHANG) == child) {
+      ender.end_the_rest();
       if (WIFSIGNALED(status)) return {0, WTERMSIG(status), ender.has_ended_it()};
       return {WEXITSTATUS(status), 0, ender.has_ended_it()};
     }
@@ -75,8 +86,12 @@ ChildEnd wait_for(pid_t child, const sigset_t& watched, const std::function<bool
     siginfo_t info{};
     const timespec tenth{0, 100'000'000};
     const int signal = ender.looks() ? sigtimedwait(&watched, &info, &tenth) : sigwaitinfo(&watched, &info);
+    if (signal <= 0 || signal == SIGCHLD) continue;
     // A terminal sends its own signals to the whole foreground group: the child has had them.
-    if (signal > 0 && signal != SIGCHLD && info.si_code != SI_KERNEL) kill(child, signal);
+    if (ender.looks())
+      kill(-child, signal);
+    else if (info.si_code != SI_KERNEL)
+      kill(child, signal);
   }
 }
 
@@ -88,6 +103,7 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command,
   const std::vector<char*> variables = pointers(environment);
   const sigset_t watched = watched_signals();
   sigset_t before;
+  if (enough) prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::signal(SIGCHLD, SIG_DFL);  // an ignored one would leave nothing to wait for
   sigprocmask(SIG_BLOCK, &watched, &before);
   // Closed by a successful exec; otherwise brings the reason.
@@ -100,6 +116,11 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command,
   if (child == 0) {
     // Whatever ends this process ends the command: also what no handler sees. That may have happened already.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (enough) {
+      setpgid(0, 0);  // not the terminal's: who reads from that would be stopped
+      const int nothing = open("/dev/null", O_RDONLY);
+      if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+    }
     if (getppid() != launcher) _exit(128 + SIGKILL);
     sigprocmask(SIG_SETMASK, &before, nullptr);
     execvpe(arguments[0], arguments.data(), variables.data());
@@ -107,6 +128,7 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command,
     if (write(failure[1], &reason, sizeof reason) < 0) _exit(126);
     _exit(127);
   }
+  if (enough) setpgid(child, child);
   close(failure[1]);
   int reason = 0;
   ssize_t got = 0;

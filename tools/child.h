@@ -20,8 +20,8 @@ struct ChildEnd {
   int exit_code() const { return signal != 0 ? 128 + signal : status; }
 };
 
-// `enough` is asked ten times a second; once it says so the command is terminated, and killed if that takes
-// more than 20 s.
+// `enough` is asked ten times a second; once it says so the command and what it started are terminated, and
+// killed if that takes more than 20 s.
 //
 // Interrupts and terminations that reach this process are handed on; those that a terminal sends, the command
 // has had. If this process is killed, so is the command. Errors: invalid_argument, the command cannot be

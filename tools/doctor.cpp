@@ -37,7 +37,7 @@ const char* name(Level level) {
 
 Finding look_at_settings() {
   const auto config = read_config([](const char* variable) -> const char* { return std::getenv(variable); });
-  const auto unknown = unknown_variable(environ);
+  const auto unknown = mistyped_variable(environ);
   if (config && unknown) return {"settings", Level::problem, *unknown, "correct its name, or unset it"};
   if (config) return {"settings", Level::ok, "the POOCH_ variables are understood", ""};
   return {"settings", Level::problem, config.error().message, "correct the variable, or unset it"};

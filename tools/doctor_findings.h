@@ -23,6 +23,8 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
+// Whether a shell would find it.
+bool is_there(const std::string& command);
 // The program after "--": 64 bits, linked dynamically, not setuid, and which CUDA runtime it brings.
 Findings look_at_program(const std::string& command);
 // The same, and whether the script is there where that is an interpreter of Python.

@@ -30,7 +30,7 @@ std::optional<fs::path> find_command(const std::string& command) {
     return {};
   }
   const char* const path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "");
+  std::istringstream folders(path != nullptr ? path : "/bin:/usr/bin");
   for (std::string folder; std::getline(folders, folder, ':');) {
     const fs::path candidate = fs::path(folder) / command;
     std::error_code error;
@@ -125,6 +125,7 @@ std::string interpreter_of(const Image& image) {
   std::istringstream line(std::string(image.all().substr(2, image.all().find('\n') - 2)));
   std::string first, second;
   line >> first >> second;
+  while (second.starts_with("-") && line >> second) continue;  // env's options
   return fs::path(first).filename() == "env" && !second.empty() ? second : first;
 }
 
@@ -169,6 +170,10 @@ Findings look_at_file(const fs::path& path, int scripts_left) {
 }
 
 }  // namespace
+
+bool is_there(const std::string& command) {
+  return find_command(command).has_value();
+}
 
 Findings look_at_program(const std::string& command) {
   const auto path = find_command(command);

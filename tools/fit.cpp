@@ -30,6 +30,13 @@ bool plannable(const PhaseProfile& phase) {
   return phase.measured > 0;
 }
 
+// Training goes first: a short look at a program may see more of its validation.
+const PhaseProfile& main_phase(const Profile& profile) {
+  for (const PhaseProfile& phase : profile.phases)
+    if (plannable(phase) && phase.turn != outside) return phase;
+  return profile.phases.front();
+}
+
 bool link_measured(const Profile& profile) {
   const auto measured = [&](bool to_device) {
     return std::any_of(profile.link.begin(), profile.link.end(),
@@ -42,7 +49,7 @@ bool link_measured(const Profile& profile) {
 class Fitting {
  public:
   Fitting(const Profile& profile, const std::string& policy)
-      : profile_(profile), phase_(profile.phases.front()), policy_(policy) {}
+      : profile_(profile), phase_(main_phase(profile)), policy_(policy) {}
 
   Result<Fit> run(std::vector<std::uint64_t> caps, FunctionRef<void(std::size_t, std::size_t)> progress) {
     policy::PlanRequest request;
@@ -50,27 +57,43 @@ class Fitting {
     request.cap = request.memory = profile_.cap_bytes;
     auto series = policy::PlanSeries::make(profile_, phase_.id, policy_, request);
     if (!series) return series.error();
-    const auto everything = series->next(std::uint64_t{1} << 60);
+    const auto everything = in_core_cap(), least = least_cap();
     if (!everything) return everything.error();
-    const auto least = least_cap();
     if (!least) return least.error();
     Fit fit;
-    fit.in_core = cap_for_memory(everything->peak, profile_, phase_);
-    fit.smallest = std::min(*least, fit.in_core);
+    fit.in_core = std::max(*everything, *least);
+    fit.smallest = *least;
+    fit.training = phase_.turn != outside;
     fit.fits = profile_.cap_bytes >= fit.in_core;
     const std::vector<std::uint64_t> shown = choose(std::move(caps), fit);
     for (const std::uint64_t cap : shown) {
       progress(fit.rows.size(), shown.size());
       const auto plan = plan_for(cap, *series, cap == profile_.cap_bytes || cap == fit.smallest);
-      if (!plan) continue;  // asked for, and below the smallest
-      fit.rows.push_back({cap, plan->predicted_ms, plan->in_core_ms, plan->host_bytes,
-                          cap == profile_.cap_bytes, cap == fit.smallest});
+      FitRow& row = fit.rows.emplace_back();
+      row.cap = cap, row.of_device = cap == profile_.cap_bytes, row.smallest = cap == fit.smallest;
+      if (!plan) continue;
+      row.ms = plan->predicted_ms, row.in_core_ms = plan->in_core_ms, row.host_bytes = plan->host_bytes;
     }
     progress(shown.size(), shown.size());
     return fit;
   }
 
  private:
+  // Of all phases: so much that a plan keeps everything.
+  Result<std::uint64_t> in_core_cap() const {
+    std::uint64_t most = 0;
+    for (const PhaseProfile& phase : profile_.phases) {
+      if (!plannable(phase)) continue;
+      policy::PlanRequest request;
+      request.bound = false;
+      request.memory = std::uint64_t{1} << 60;
+      const auto plan = policy::make_plan(profile_, phase.id, "keep", request);
+      if (!plan) return plan.error();
+      most = std::max(most, cap_for_memory(plan->peak, profile_, phase));
+    }
+    return most;
+  }
+
   // Whether the plan there has no layout. Then mapping memory takes longer than a plan knows.
   bool too_tight(std::uint64_t cap, const PhaseProfile& phase) const {
     const auto plan = make_placed_plan(profile_, request_for(cap, phase, /*effort=*/0));
@@ -90,8 +113,9 @@ class Fitting {
       const auto least = series->least();
       if (!least) return least.error();
       std::uint64_t tight = cap_for_memory(*least, profile_, phase) - MiB, enough = tight;
+      const std::uint64_t plenty = cap_for_memory(4 * profile_.need_bytes, profile_, phase);
       do enough += enough / 16;
-      while (too_tight(enough, phase) && enough < 4 * profile_.need_bytes);
+      while (too_tight(enough, phase) && enough < plenty);
       while (enough - tight > enough / 128) {
         const std::uint64_t middle = tight + (enough - tight) / 2;
         (too_tight(middle, phase) ? tight : enough) = middle;
@@ -167,7 +191,7 @@ std::uint64_t cap_for_memory(std::uint64_t memory, const Profile& profile, const
 Result<Fit> fit(const Profile& profile, std::vector<std::uint64_t> caps, const std::string& policy,
                 FunctionRef<void(std::size_t, std::size_t)> progress) {
   const auto refused = [](const char* why) { return Error{ErrorCode::invalid_argument, why}; };
-  if (profile.phases.empty() || !plannable(profile.phases.front()))
+  if (profile.phases.empty() || !plannable(main_phase(profile)))
     return refused("no iteration was timed: let the command run longer, eight iterations or more");
   if (!link_measured(profile))
     return refused("the link to the host was not measured: let the command run longer");

@@ -17,12 +17,13 @@ namespace pooch::tools {
 // A cap of device memory, in bytes, and the plan that is followed under it.
 struct FitRow {
   std::uint64_t cap = 0;
-  double ms = 0, in_core_ms = 0;  // of an iteration of the main phase
+  double ms = 0, in_core_ms = 0;  // of an iteration of the main phase; 0: there is no plan
   std::uint64_t host_bytes = 0;   // page-locked
   bool of_device = false;         // the profile's own cap
   bool smallest = false;
 };
 struct Fit {
+  bool training = true;                     // the main phase has a backward pass
   bool fits = false;                        // all stays on the device under the profile's cap
   std::uint64_t smallest = 0, in_core = 0;  // caps: the least with a plan, and where everything stays
   std::vector<FitRow> rows;                 // the largest cap first

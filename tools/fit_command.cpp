@@ -42,35 +42,47 @@ class Watcher {
 
   bool enough() {
     std::uint64_t iterations = 0;
-    bool measured = false;
+    bool measured = false, training = false;
     for (const std::string& path : live_pages(pages_.string())) {
       const auto live = read_live(path);
       if (!live) continue;
       iterations = std::max(iterations, live->iterations);
       measured |= live->measured_phases > 0;
+      training |= live->measured_training > 0;
     }
     show_progress(fmt::format("{} iterations{}", iterations, measured ? ", measured" : ""));
-    // Some more, in which phases that are rarer may come, and the report is written.
+    // Some more, in which phases that are rarer may come. What begins with an evaluation trains later.
     if (measured && !measured_at_) measured_at_ = iterations;
-    return (measured_at_ && iterations >= *measured_at_ + more) || Clock::now() > until_;
+    if (training && !trained_at_) trained_at_ = iterations;
+    return (trained_at_ && iterations >= *trained_at_ + more) ||
+           (measured_at_ && iterations >= *measured_at_ + without_training) || Clock::now() > until_;
   }
 
  private:
-  static constexpr std::uint64_t more = 2;
+  static constexpr std::uint64_t more = 2, without_training = 500;
   const fs::path pages_;
   const Clock::time_point until_;
-  std::optional<std::uint64_t> measured_at_;
+  std::optional<std::uint64_t> measured_at_, trained_at_;
 };
 
-// The first of its processes that left one.
+double measured_us(const Profile& profile) {
+  double us = 0;
+  for (const PhaseProfile& phase : profile.phases)
+    if (phase.measured > 0) us += phase.iteration_us * static_cast<double>(phase.seen);
+  return us;
+}
+
+// Of the process that did most.
 Result<Profile> profile_in(const fs::path& folder) {
+  std::optional<Profile> found;
   for (const auto& [process, summary] : summaries_in(folder)) {
     const auto text = read_text((summary.parent_path() / "profile.json").string());
     if (!text) continue;
     auto profile = profile_from_json(*text);
     if (!profile) return refused("profile.json: " + profile.error().message);
-    return profile;
+    if (!found || measured_us(*profile) > measured_us(*found)) found = std::move(*profile);
   }
+  if (found) return std::move(*found);
   return refused("the command left no profile: it used no memory of a GPU, or not through CUDA");
 }
 
@@ -91,15 +103,15 @@ Result<Profile> watch(const FitOptions& options, int& code) {
   run.policy = "demand";
   run.command = options.command;
   run.enough = [&watcher] { return watcher.enough(); };
-  const auto ended = run_into(folder->path(), run, {{"POOCH_STATUS", pages.string()}});
+  const auto ended =
+      run_into(folder->path(), run, {{"POOCH_STATUS", pages.string()}, {"POOCH_MEMORY_CAP", ""}});
   end_progress();
   if (!ended) return ended.error();
-  auto profile = profile_in(folder->path());
-  if (*ended != 0 && (!profile || profile->phases.empty())) {
+  if (*ended != 0) {
     code = *ended;
-    return refused("");  // the command has said why
+    return refused("");  // the command has said why, or was interrupted
   }
-  return profile;
+  return profile_in(folder->path());
 }
 
 Result<Profile> read_profile(const std::string& path) {
@@ -134,6 +146,15 @@ std::string quoted(const std::vector<std::string>& command) {
   return line.empty() ? "CMD" : line;
 }
 
+// As `pooch run` takes it, behind what says how much memory.
+std::string command_line(const FitOptions& options) {
+  std::vector<std::string> words;
+  if (options.device != "real") words.insert(words.end(), {"--device", options.device});
+  if (options.host_memory) words.insert(words.end(), {"--host-memory", *options.host_memory});
+  if (options.policy != "hybrid") words.insert(words.end(), {"--policy", options.policy});
+  return (words.empty() ? "" : quoted(words) + " ") + "-- " + quoted(options.command);
+}
+
 }  // namespace
 
 int fit_command(const FitOptions& options) {
@@ -144,6 +165,9 @@ int fit_command(const FitOptions& options) {
   if (const auto caps = caps_of(options, GiB); !caps)
     return complain("fit", {exit_bad_usage, caps.error().message});
   int code = exit_bad_usage;
+  if (!options.profile.empty() && (options.device != "real" || options.host_memory))
+    return complain(
+        "fit", {exit_bad_usage, "--device and --host-memory are of a command's run; a profile has its own"});
   const auto profile = options.profile.empty() ? watch(options, code) : read_profile(options.profile);
   if (!profile) return complain("fit", {code, profile.error().message});
   const auto caps = caps_of(options, profile->device_bytes);
@@ -153,7 +177,7 @@ int fit_command(const FitOptions& options) {
   });
   end_progress();
   if (!made) return complain("fit", {exit_failed, made.error().message});
-  const std::string command = quoted(options.command);
+  const std::string command = command_line(options);
   return print_text("fit",
                     options.json ? fit_json(*made, *profile, command) : fit_text(*made, *profile, command));
 }

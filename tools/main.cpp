@@ -3,12 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "compare_command.h"
+#include "completion.h"
 #include "core/nearest.h"
 #include "doctor.h"
 #include "effects_command.h"
@@ -194,7 +196,7 @@ std::string no_option(const CLI::App& command, const std::string& word) {
 // What is wrong with words that no option or argument takes.
 std::string leftover(const CLI::App& app, const Words& words, bool has_command) {
   const auto chosen = app.get_subcommands();
-  const std::string& word = words.front();
+  const std::string word = words.front();
   if (word.starts_with("-")) return no_option(chosen.empty() ? app : *chosen.front(), word);
   if (chosen.empty()) {
     const Words all = names_of(app.get_subcommands([](const CLI::App*) { return true; }));
@@ -202,6 +204,9 @@ std::string leftover(const CLI::App& app, const Words& words, bool has_command) 
                        pooch::did_you_mean(word, all));
   }
   const std::string name = chosen.front()->get_name();
+  constexpr std::array with_commands{"run", "fit", "record", "simulate", "doctor"};
+  if (std::find(with_commands.begin(), with_commands.end(), name) == with_commands.end())
+    return fmt::format("{}: what is '{}'? pooch {} --help says what goes there", name, word, name);
   if (has_command)
     return fmt::format("{}: what is '{}'? Options come before --, the command after it", name, word);
   return fmt::format("{}: what is '{}'? A command goes after --: pooch {} -- {}", name, word, name,
@@ -273,6 +278,7 @@ int main(int argc, char** argv) {
   describe_effects(effects, effects_options);
   const CLI::App& path =
       *app.add_subcommand("path", "where libpooch.so is: LD_PRELOAD=$(pooch path) ./train");
+  const CLI::App& completion = *app.add_subcommand("completion", "for bash: source <(pooch completion)");
   PlanTools plans(app);
   try {
     app.parse(std::vector<std::string>(std::make_reverse_iterator(mark), all.rend()));
@@ -282,6 +288,9 @@ int main(int argc, char** argv) {
     Words left = app.remaining(true);
     const bool names_nothing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && left.empty();
     std::string why = error.what();
+    // It takes the first word for a profile.
+    if (!left.empty() && fit.parsed() && !fit_options.profile.empty())
+      left.insert(left.begin(), fit_options.profile);
     if (!left.empty()) why = leftover(app, left, mark != all.end());
     if (names_nothing && app.get_subcommands().empty()) why = "no command: pooch --help lists them";
     pooch::tools::say("pooch: error: {}\n", why);
@@ -292,6 +301,7 @@ int main(int argc, char** argv) {
   if (graph.parsed()) return pooch::tools::graph_command(graph_options);
   if (effects.parsed()) return pooch::tools::effects_command(effects_options);
   if (top.parsed()) return pooch::tools::top_command(top_options);
+  if (completion.parsed()) return pooch::tools::print_text("completion", pooch::tools::bash_completion(app));
   if (path.parsed()) return pooch::tools::path_command();
   if (const auto code = plans.run(options.command)) return *code;
   if (options.command.empty()) {

@@ -49,7 +49,7 @@ std::optional<Refusal> check_setting(const Setting& setting) {
 }
 
 std::optional<Refusal> check_inherited() {
-  if (const auto unknown = unknown_variable(environ)) return Refusal{exit_bad_usage, *unknown};
+  if (const auto unknown = mistyped_variable(environ)) return Refusal{exit_bad_usage, *unknown};
   const auto config = read_config([](const char* name) -> const char* { return std::getenv(name); });
   if (config) return {};
   return Refusal{exit_bad_usage, config.error().message};
@@ -129,32 +129,45 @@ void warn_of_program(const std::string& program) {
       say("pooch: warning: {}; pooch works only in programs that it starts\n", finding.text);
 }
 
-// Where a shell would find it, and say so; else what the shell would say, before anything is started.
+// What a shell would say of a program that is not there, before anything is started.
 std::optional<Refusal> check_program(const std::string& program) {
-  for (const Finding& finding : look_at_program(program)) {
-    if (!finding.is_absent) continue;
-    const bool there = access(program.c_str(), F_OK) == 0 && program.find('/') != std::string::npos;
-    return Refusal{there ? exit_not_executable : exit_not_found,
-                   fmt::format("'{}' cannot be run: {}", program, strerror(there ? EACCES : ENOENT))};
-  }
-  return {};
+  if (is_there(program)) return {};
+  const bool there = access(program.c_str(), F_OK) == 0 && program.find('/') != std::string::npos;
+  return Refusal{there ? exit_not_executable : exit_not_found,
+                 fmt::format("'{}' cannot be run: {}", program, strerror(there ? EACCES : ENOENT))};
 }
 
-// Outputs that are wanted and cannot be written. One that is there is kept as it is.
+// The nearest folder above that is there.
+fs::path folder_above(fs::path at) {
+  std::error_code error;
+  while (!fs::exists(at, error) && at.has_relative_path()) at = at.parent_path();
+  return at;
+}
+
+// Why nothing can be written there; empty: something can. A folder is made where there is none; a file comes
+// to lie where it is wanted once it is whole, but a pipe or a device is written to.
+std::string unwritable(const char* chosen, bool wants_folder) {
+  std::error_code error;
+  fs::path at = fs::absolute(chosen, error);
+  if (wants_folder) {
+    at = folder_above(at);
+    if (!fs::is_directory(at, error)) return at.string() + " is no folder";
+  } else {
+    if (fs::is_directory(at, error)) return "it is a folder";
+    if (!fs::exists(at, error) || fs::is_regular_file(at, error)) at = at.parent_path();
+  }
+  return access(at.c_str(), W_OK) == 0 ? "" : strerror(errno);
+}
+
+// Outputs that are wanted and cannot be written.
 std::optional<Refusal> check_outputs() {
   for (const char* variable : {"POOCH_REPORT", "POOCH_SUMMARY", "POOCH_TRACE", "POOCH_RECORD"}) {
     const char* const chosen = std::getenv(variable);
     if (chosen == nullptr || *chosen == '\0') continue;
-    const bool is_folder =
-        std::string_view(variable) == "POOCH_REPORT" || std::string_view(variable) == "POOCH_SUMMARY";
-    std::error_code error;
-    fs::path at = fs::absolute(chosen, error);
-    if (!is_folder && !fs::is_directory(at, error)) at = fs::exists(at, error) ? at : at.parent_path();
-    while (is_folder && !fs::exists(at, error) && at.has_relative_path()) at = at.parent_path();
-    const bool right = is_folder ? fs::is_directory(at, error) : true;
-    if (right && access(at.c_str(), W_OK) == 0) continue;
-    return Refusal{exit_bad_usage, fmt::format("{}: '{}' cannot be written: {}", variable, chosen,
-                                               right ? strerror(errno) : "a part of it is no folder")};
+    const std::string_view name(variable);
+    const std::string why = unwritable(chosen, name == "POOCH_REPORT" || name == "POOCH_SUMMARY");
+    if (!why.empty())
+      return Refusal{exit_bad_usage, fmt::format("{}: '{}' cannot be written: {}", variable, chosen, why)};
   }
   return {};
 }

@@ -81,7 +81,7 @@ void before_driver_init(const Scope&) {
     if (!read) end_with_usage_error(read.error().message);
     const auto* const owned = new Config(std::move(*read));
     log::configure(owned->log_level, owned->log_file);
-    if (const auto unknown = unknown_variable(environ)) log::warn("{}", *unknown);
+    if (const auto unknown = mistyped_variable(environ)) log::warn("{}", *unknown);
     pthread_atfork(nullptr, nullptr, in_forked_child);
     say_torch_allocator();
     if (!owned->children) leave_environment();

@@ -45,6 +45,12 @@ struct PlacedChunk {
   std::uint32_t spot = 0;
 };
 
+// What stood in the way of an op.
+struct InTheWay {
+  Marks busy;       // what is still at work with the frames
+  std::string why;  // they are not for it at all
+};
+
 class AliasMode {
  public:
   AliasMode(Device& device, StreamOrder& order, HandlePool& pool, Residency& residency,
@@ -111,10 +117,7 @@ class AliasMode {
   std::map<const Chunk*, PlacedChunk> index_;
   std::vector<Chunk*> chunks_;  // of index_, in the order of places
   std::vector<Frame> frames_;
-  struct {
-    Marks busy;
-    std::string why;
-  } answer_;                // the latest, where it was not done
+  InTheWay answer_;         // of the latest
   std::size_t latest_ = 0;  // phase that was followed last
   std::uint64_t moves_ = 0;
   std::uint64_t wanted_frame_ = 0;

@@ -262,9 +262,11 @@ const KnownPhase* Profiler::plannable(tracker::PhaseIndex phase) {
   return &*known.structure;
 }
 
-std::uint64_t Profiler::measured_phases() const {
-  return static_cast<std::uint64_t>(std::count_if(known_.begin(), known_.end(), [](const auto& each) {
-    return each.second.timed.size() >= wanted && !each.second.describes();
+std::uint64_t Profiler::measured_phases(bool training) const {
+  return static_cast<std::uint64_t>(std::count_if(known_.begin(), known_.end(), [&](const auto& each) {
+    const Known& known = each.second;
+    return known.timed.size() >= wanted && !known.describes() &&
+           (!training || known.structure->profile.turn != outside);
   }));
 }
 

@@ -87,8 +87,8 @@ class Profiler {
   // Calls like the ops at these positions are no longer replayed by substitutes.
   void disprove(tracker::PhaseIndex phase, const std::set<std::int32_t>& positions);
 
-  // How many have been timed as often as is wanted, and are described.
-  std::uint64_t measured_phases() const;
+  // How many have been timed as often as is wanted, and are described. `training`: with a backward pass.
+  std::uint64_t measured_phases(bool training = false) const;
 
   // Collects the last times and ends the measuring. The device must be idle, or these times are lost.
   void finish();

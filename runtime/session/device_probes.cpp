@@ -9,6 +9,7 @@
 namespace pooch::runtime {
 
 void DeviceProbes::run(Held& held) {
+  tried_ = true;
   const std::uint64_t bytes = std::clamp(memory_.pool.limit() / 8 / page * page, page, 128 * MiB);
   const auto address = memory_.temporaries.allocate(bytes);
   if (!address) return;

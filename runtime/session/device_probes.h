@@ -19,6 +19,7 @@ class DeviceProbes {
       : device_(device), memory_(memory), cap_(cap) {}
 
   bool done() const { return !link_.empty(); }
+  bool tried() const { return tried_; }
   // Measures, over at most an eighth of the memory there is. The device is idle. What cannot be measured
   // stays unknown, and the log says so.
   void run(Held& held);
@@ -36,6 +37,7 @@ class DeviceProbes {
   std::vector<LinkSample> link_;
   std::vector<MoveSample> moves_;
   double launch_us_ = 0;
+  bool tried_ = false;
 };
 
 }  // namespace pooch::runtime

@@ -41,6 +41,7 @@ Live Session::Impl::live() {
   live.iterations = tracker.iterations().count();
   live.ops = tracker.ops();
   live.measured_phases = observers.profiler.measured_phases();
+  live.measured_training = observers.profiler.measured_phases(/*training=*/true);
   const ExecutorCounts counts = executor->counts();
   live.planned_iterations = counts.planned_iterations;
   live.replays = counts.replays + remaking->replays();

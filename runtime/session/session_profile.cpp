@@ -17,8 +17,8 @@ bool Session::Impl::idle_for_probe(Held& held) {
 void Session::Impl::measure_link_for_report(Held& held) {
   DeviceProbes& probes = observers.probes;
   const bool wanted = !setting.config.report_folder.empty() && setting.config.policy != Policy::keep;
-  if (!wanted || probes.done() || observers.profiler.measured_phases() == 0) return;
-  if (idle_for_probe(held) && !probes.done()) probes.run(held);
+  if (!wanted || probes.tried() || observers.profiler.measured_phases() == 0) return;
+  if (idle_for_probe(held) && !probes.tried()) probes.run(held);
 }
 
 // Between two iterations: plans for phases that are known by now, for which the link has to be measured once.

@@ -1,4 +1,5 @@
-"""Every link of a document leads to a file, every path of a source that a document names is one, and the index has all decisions.
+"""Every link of a document leads to a file, every path of a source that a document names is one, the index has all decisions, and the
+table of variables those that pooch knows.
 
 usage: documents.py SOURCE_ROOT
 """
@@ -7,6 +8,7 @@ import re
 import sys
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+VARIABLE = re.compile(r'"(POOCH_[A-Z_]+)"')
 # In backquotes: a path below one of the folders.
 PATH = re.compile(r"`((?:core|cupti|examples|interpose|policy|runtime|softgpu|tests|tools|tracker|docs)/[\w./-]+\.(?:h|cpp|py|md|json|txt|cu|ptx))`")
 
@@ -29,6 +31,10 @@ def problems(root):
     for decision in sorted(folder.glob("0*.md")):
         if index.count(f"| [{decision.name[:4]}]({decision.name})") != 1:
             yield f"docs/decisions/README.md: {decision.name} has no row, or several"
+    known = set(VARIABLE.findall((root / "core/config.cpp").read_text(encoding="utf-8")))
+    told = set(re.findall(r"^\| `(POOCH_[A-Z_]+)` \|", (root / "docs/variables.md").read_text(encoding="utf-8"), re.MULTILINE))
+    for variable in sorted(known ^ told):
+        yield f"docs/variables.md: {variable} is {'not in the table' if variable in known else 'no variable of pooch'}"
 
 
 def main():

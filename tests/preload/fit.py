@@ -4,6 +4,7 @@
 usage: fit.py BUILD_FOLDER [TEST]...
 """
 import json
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,14 @@ FOR_EVER = ("--iterations", "100000000")
 QUICK = ("--policy", "pooch")  # hybrid's plans take longer
 CAP = 1540 * MIB
 SMALL = "soft:v100-pcie3:timing:memory=1800MiB"
+
+
+def content(path):
+    """Nothing where its process has just ended."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 class Fit(unittest.TestCase):
@@ -47,6 +56,12 @@ class Fit(unittest.TestCase):
         self.assertIn("It fits as it is", done.stdout)
         self.assertIn("everything stays", done.stdout)
 
+    def test_what_the_command_started_is_ended_too(self):
+        done = self.fit("--json", "--memory", "1540MiB", *QUICK, "--", "sh", "-c", " ".join(map(str, NETWORK)) + " --iterations 99999937; true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        running = [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if b"99999937" in content(path)]
+        self.assertEqual(running, [])
+
     def test_an_earlier_profile_tells_the_same(self):
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([str(POOCH), "run", "--device", SMALL, "--", *map(str, NETWORK), "--iterations", "10"], check=True, timeout=100,
@@ -65,7 +80,7 @@ class Fit(unittest.TestCase):
                             ((), "accepted is either a command after -- or a profile.json"),
                             (("--memory", "lots", "--", "true"), "--memory 'lots' is not a size"),
                             (("--policy", "best", "--", "true"), "--policy 'best': accepted are"),
-                            (("/nowhere/profile.json",), "/nowhere/profile.json: "),
+                            (("/nowhere/profile.json",), "--device and --host-memory are of a command's run"),
                             (("--", "/nowhere/train"), "'/nowhere/train' cannot be run")):
             done = self.fit(*words)
             self.assertGreater(done.returncode, 0)

@@ -77,7 +77,6 @@ class Refusals(unittest.TestCase):
         for name in VARIABLES:
             wrong = "POOCH_" + mistyped(name)
             self.refused(("run", *SOFT, *TRUE), f"{wrong}: pooch has no such variable", f"did you mean POOCH_{name}?", **{wrong: "1"})
-        self.refused(("run", *SOFT, *TRUE), "POOCH_SPEED: pooch has no such variable", POOCH_SPEED="high")
 
     def test_values_of_variables(self):
         for name, value in VARIABLES.items():

@@ -69,7 +69,7 @@ TEST(Fit, WhatWasNotMeasuredIsNotGuessed) {
 }
 
 Fit told(std::uint64_t smallest, std::uint64_t in_core, std::uint64_t cap) {
-  Fit fit{cap >= in_core, smallest, in_core, {}};
+  Fit fit{true, cap >= in_core, smallest, in_core, {}};
   fit.rows = {{in_core, 100, 100, 0, cap == in_core, false},
               {cap, 109, 100, 8 * GiB, true, false},
               {smallest, 180, 100, 12 * GiB, false, true}};
@@ -83,7 +83,7 @@ Profile of_device(std::uint64_t cap) {
 }
 
 TEST(Fit, ItsTextSaysWhatToDo) {
-  EXPECT_EQ(fit_text(told(6 * GiB, 51 * GiB, 16 * GiB), of_device(16 * GiB), "python train.py"),
+  EXPECT_EQ(fit_text(told(6 * GiB, 51 * GiB, 16 * GiB), of_device(16 * GiB), "-- python train.py"),
             "50.0 GiB is needed; a GPU has 17.0 GiB, of which 16.0 GiB may be used\n"
             "\n"
             "device memory  iteration  over in-core  host memory\n"
@@ -95,10 +95,10 @@ TEST(Fit, ItsTextSaysWhatToDo) {
             "It does not fit here, and runs with pooch: +9.0 % over in-core, as predicted.\n"
             "  pooch run -- python train.py\n");
   const auto advice = [](std::uint64_t cap) {
-    return fit_text(told(6 * GiB, 51 * GiB, cap), of_device(cap), "python train.py");
+    return fit_text(told(6 * GiB, 51 * GiB, cap), of_device(cap), "-- python train.py");
   };
   EXPECT_NE(advice(60 * GiB).find("It fits as it is"), std::string::npos);
-  EXPECT_NE(advice(4 * GiB).find("It has no plan on this device: with less than 6.00 GiB"),
+  EXPECT_NE(advice(4 * GiB).find("It has no good plan on this device: with less than 6.00 GiB"),
             std::string::npos);
 }
 
