@@ -28,10 +28,7 @@ class Finder {
         phase_(uses.phase),
         movers_(movers),
         away_at_(away_at),
-        workspace_(uses.phase.buffers.size()) {
-    for (const ProfileOp& op : phase_.ops)
-      for (const std::uint32_t b : op.scratch) workspace_[b] = true;
-  }
+        can_leave_(buffers_that_can_leave(uses.phase)) {}
 
   std::vector<MovableMap> run() {
     for (std::uint32_t b = 0; b < phase_.buffers.size(); ++b)
@@ -45,11 +42,7 @@ class Finder {
   static std::uint64_t rounded(std::uint64_t bytes) {
     return (bytes + granularity - 1) / granularity * granularity;
   }
-  // Not a workspace: a replay of one of its ops needs it, and reads no version of it.
-  bool can_move(std::uint32_t buffer) const {
-    return phase_.buffers[buffer].managed && phase_.buffers[buffer].bytes >= granularity &&
-           !workspace_[buffer];
-  }
+  bool can_move(std::uint32_t buffer) const { return can_leave_[buffer]; }
 
   static bool covers(const Pause& pause, std::int32_t position) {
     return pause.across ? position < pause.returns || position > pause.leaves
@@ -206,7 +199,7 @@ class Finder {
   const PhaseProfile& phase_;
   const Movers movers_;
   const AwayAt& away_at_;
-  std::vector<bool> workspace_;  // by buffer
+  const std::vector<bool> can_leave_;  // by buffer
   std::vector<MovableMap> maps_;
   std::map<std::uint64_t, std::vector<std::uint32_t>> untouched_;  // by bytes
 };
@@ -273,6 +266,15 @@ std::vector<std::uint64_t> bytes_in_turn(const BufferUses& uses, std::vector<Mov
   for (const std::int64_t each : beside)
     bytes.push_back(static_cast<std::uint64_t>(std::max<std::int64_t>(0, each)));
   return bytes;
+}
+
+std::vector<bool> buffers_that_can_leave(const PhaseProfile& phase) {
+  std::vector<bool> can;
+  for (const ProfileBuffer& buffer : phase.buffers)
+    can.push_back(buffer.managed && buffer.bytes >= granularity);
+  for (const ProfileOp& op : phase.ops)
+    for (const std::uint32_t b : op.scratch) can[b] = false;
+  return can;
 }
 
 std::vector<MovableMap> movable_maps(const BufferUses& uses, Movers movers, const AwayAt& away_at) {

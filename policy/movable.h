@@ -19,6 +19,10 @@ struct BufferUses {
   const std::vector<double>& starts_us;                     // by position, and one more for the end
 };
 
+// By buffer: pooch moves it, and it is no workspace. A replay of an op needs the op's workspace, and reads no
+// version of it, so nothing tells a plan when it must be there.
+std::vector<bool> buffers_that_can_leave(const PhaseProfile& phase);
+
 // By buffer, of some: a position at which it is to be away.
 using AwayAt = std::map<std::uint32_t, std::int32_t>;
 

@@ -17,11 +17,9 @@ class Balance {
       : uses_(uses),
         held_(base.begin(), base.end()),
         away_(uses.phase.buffers.size()),
-        may_change_(away_.size(), true) {
+        may_change_(buffers_that_can_leave(uses.phase)) {
     for (const ProfileCopy& copy : uses.phase.copies)
       if (copy.version) may_change_[uses.phase.versions[*copy.version].buffer] = false;
-    for (const ProfileOp& op : uses.phase.ops)
-      for (const std::uint32_t b : op.scratch) may_change_[b] = false;
     for (const MovableMap& map : maps) {
       if (map.for_good || map.leaves_again()) may_change_[map.buffer] = false;
       away_[map.buffer] = times_away(map);
@@ -111,8 +109,8 @@ class Balance {
     const std::int64_t& here = held_[static_cast<std::size_t>(position)];
     for (std::uint32_t b = 0; b < away_.size(); ++b) {
       const ProfileBuffer& buffer = uses_.phase.buffers[b];
-      if (!buffer.managed || buffer.bytes < granularity || !may_change_[b] || !lives(buffer, position) ||
-          within(away_[b], position) || times_around(b, position).empty())
+      if (!may_change_[b] || !lives(buffer, position) || within(away_[b], position) ||
+          times_around(b, position).empty())
         continue;
       const std::int64_t bytes = rounded(buffer.bytes), elsewhere = most_held(away_[b]) + bytes;
       if (away_[b].empty() || elsewhere < here)

@@ -34,7 +34,7 @@ sigset_t watched_signals() {
   return set;
 }
 
-// Ends the child once it has done enough, and what it started: it leads a process group then.
+// Once the child has done enough: ends it and all of its process group, which it leads.
 class Ender {
  public:
   Ender(pid_t child, const std::function<bool()>& enough) : child_(child), enough_(enough) {}
@@ -50,7 +50,7 @@ class Ender {
       kill(-child_, SIGKILL);
     }
   }
-  // What the child started may still be writing its report.
+  // After the child's own end. Others of the group may still be writing their reports.
   void end_the_rest() {
     if (!asked_) return;
     while (kill(-child_, 0) == 0) {

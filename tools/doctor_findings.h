@@ -18,8 +18,7 @@ struct Finding {
   std::string name;
   Level level = Level::ok;
   std::string text;
-  std::string cure;        // one line; empty where all is well
-  bool is_absent = false;  // it was looked for, and is not there
+  std::string cure;  // one line; empty where all is well
 };
 using Findings = std::vector<Finding>;
 

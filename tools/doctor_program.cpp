@@ -43,8 +43,10 @@ std::optional<fs::path> find_command(const std::string& command) {
 class Image {
  public:
   explicit Image(const fs::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    bytes_.assign(std::istreambuf_iterator<char>(in), {});
+    std::ifstream in(path, std::ios::binary | std::ios::ate);
+    bytes_.resize(in ? static_cast<std::size_t>(in.tellg()) : 0);
+    in.seekg(0);
+    in.read(bytes_.data(), static_cast<std::streamsize>(bytes_.size()));
   }
   template <class T>
   std::optional<T> at(std::uint64_t offset) const {
@@ -179,7 +181,7 @@ Findings look_at_program(const std::string& command) {
   const auto path = find_command(command);
   if (!path) {
     return {{"program", Level::problem, fmt::format("'{}' is not found, or may not be executed", command),
-             "give its path after --", /*is_absent=*/true}};
+             "give its path after --"}};
   }
   return look_at_file(*path, /*scripts_left=*/4);
 }
@@ -191,8 +193,7 @@ Findings look_at_command(const std::vector<std::string>& command) {
                                    [](const std::string& word) { return word != "-B" && word != "-u"; });
   std::error_code error;
   if (script != command.end() && script->ends_with(".py") && !fs::exists(*script, error))
-    all.push_back(
-        {"script", Level::problem, fmt::format("'{}' is not there", *script), "correct its path", true});
+    all.push_back({"script", Level::problem, fmt::format("'{}' is not there", *script), "correct its path"});
   return all;
 }
 

@@ -1,7 +1,6 @@
 #include "fit.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <set>
 
@@ -52,12 +51,10 @@ class Fitting {
       : profile_(profile), phase_(main_phase(profile)), policy_(policy) {}
 
   Result<Fit> run(std::vector<std::uint64_t> caps, FunctionRef<void(std::size_t, std::size_t)> progress) {
-    policy::PlanRequest request;
-    request.bound = false;
-    request.cap = request.memory = profile_.cap_bytes;
-    auto series = policy::PlanSeries::make(profile_, phase_.id, policy_, request);
+    auto series = policy::PlanSeries::make(profile_, phase_.id, policy_, request());
     if (!series) return series.error();
-    const auto everything = in_core_cap(), least = least_cap();
+    const auto everything = most_of_phases([&](const PhaseProfile& phase) { return in_core_cap(phase); });
+    const auto least = most_of_phases([&](const PhaseProfile& phase) { return least_cap(phase); });
     if (!everything) return everything.error();
     if (!least) return least.error();
     Fit fit;
@@ -70,7 +67,7 @@ class Fitting {
       progress(fit.rows.size(), shown.size());
       const auto plan = plan_for(cap, *series, cap == profile_.cap_bytes || cap == fit.smallest);
       FitRow& row = fit.rows.emplace_back();
-      row.cap = cap, row.of_device = cap == profile_.cap_bytes, row.smallest = cap == fit.smallest;
+      row.cap = cap;
       if (!plan) continue;
       row.ms = plan->predicted_ms, row.in_core_ms = plan->in_core_ms, row.host_bytes = plan->host_bytes;
     }
@@ -79,19 +76,33 @@ class Fitting {
   }
 
  private:
-  // Of all phases: so much that a plan keeps everything.
-  Result<std::uint64_t> in_core_cap() const {
+  policy::PlanRequest request() const {
+    policy::PlanRequest request;
+    request.bound = false;
+    request.cap = request.memory = profile_.cap_bytes;
+    return request;
+  }
+
+  // A cap has to do for all phases: what is left without a plan is slow.
+  Result<std::uint64_t> most_of_phases(
+      FunctionRef<Result<std::uint64_t>(const PhaseProfile&)> cap_for) const {
     std::uint64_t most = 0;
     for (const PhaseProfile& phase : profile_.phases) {
       if (!plannable(phase)) continue;
-      policy::PlanRequest request;
-      request.bound = false;
-      request.memory = std::uint64_t{1} << 60;
-      const auto plan = policy::make_plan(profile_, phase.id, "keep", request);
-      if (!plan) return plan.error();
-      most = std::max(most, cap_for_memory(plan->peak, profile_, phase));
+      const auto cap = cap_for(phase);
+      if (!cap) return cap;
+      most = std::max(most, *cap);
     }
     return most;
+  }
+
+  // So much that a plan keeps everything.
+  Result<std::uint64_t> in_core_cap(const PhaseProfile& phase) const {
+    policy::PlanRequest with = request();
+    with.memory = std::uint64_t{1} << 60;
+    const auto plan = policy::make_plan(profile_, phase.id, "keep", with);
+    if (!plan) return plan.error();
+    return cap_for_memory(plan->peak, profile_, phase);
   }
 
   // Whether the plan there has no layout. Then mapping memory takes longer than a plan knows.
@@ -100,29 +111,20 @@ class Fitting {
     return !plan || (!plan->layout && knows_places(profile_, phase.id));
   }
 
-  // Of all phases: what is left without a plan is slow.
-  Result<std::uint64_t> least_cap() const {
-    std::uint64_t most = 0;
-    for (const PhaseProfile& phase : profile_.phases) {
-      if (!plannable(phase)) continue;
-      policy::PlanRequest request;
-      request.bound = false;
-      request.cap = request.memory = profile_.cap_bytes;
-      const auto series = policy::PlanSeries::make(profile_, phase.id, policy_, request);
-      if (!series) return series.error();
-      const auto least = series->least();
-      if (!least) return least.error();
-      std::uint64_t tight = cap_for_memory(*least, profile_, phase) - MiB, enough = tight;
-      const std::uint64_t plenty = cap_for_memory(4 * profile_.need_bytes, profile_, phase);
-      do enough += enough / 16;
-      while (too_tight(enough, phase) && enough < plenty);
-      while (enough - tight > enough / 128) {
-        const std::uint64_t middle = tight + (enough - tight) / 2;
-        (too_tight(middle, phase) ? tight : enough) = middle;
-      }
-      most = std::max(most, whole_mib(enough));
+  Result<std::uint64_t> least_cap(const PhaseProfile& phase) const {
+    const auto series = policy::PlanSeries::make(profile_, phase.id, policy_, request());
+    if (!series) return series.error();
+    const auto least = series->least();
+    if (!least) return least.error();
+    std::uint64_t tight = cap_for_memory(*least, profile_, phase) - MiB, enough = tight;
+    const std::uint64_t plenty = cap_for_memory(4 * profile_.need_bytes, profile_, phase);
+    do enough += enough / 16;
+    while (too_tight(enough, phase) && enough < plenty);
+    while (enough - tight > enough / 128) {
+      const std::uint64_t middle = tight + (enough - tight) / 2;
+      (too_tight(middle, phase) ? tight : enough) = middle;
     }
-    return most;
+    return whole_mib(enough);
   }
 
   PlacedRequest request_for(std::uint64_t cap, const PhaseProfile& phase, unsigned effort) const {
@@ -168,12 +170,6 @@ class Fitting {
 };
 
 }  // namespace
-
-const FitRow* Fit::row_of_device() const {
-  for (const FitRow& row : rows)
-    if (row.of_device) return &row;
-  return nullptr;
-}
 
 std::uint64_t memory_for_plan(std::uint64_t cap, const Profile& profile, const PhaseProfile& phase) {
   return cap - std::min(cap, room_of(cap, profile, phase).reserve);

@@ -19,15 +19,12 @@ struct FitRow {
   std::uint64_t cap = 0;
   double ms = 0, in_core_ms = 0;  // of an iteration of the main phase; 0: there is no plan
   std::uint64_t host_bytes = 0;   // page-locked
-  bool of_device = false;         // the profile's own cap
-  bool smallest = false;
 };
 struct Fit {
   bool training = true;                     // the main phase has a backward pass
   bool fits = false;                        // all stays on the device under the profile's cap
   std::uint64_t smallest = 0, in_core = 0;  // caps: the least with a plan, and where everything stays
   std::vector<FitRow> rows;                 // the largest cap first
-  const FitRow* row_of_device() const;
 };
 
 // What the runtime would let a plan use under `cap`, of a phase of the profile: bytes.

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/bytes.h"
@@ -13,9 +14,9 @@ namespace {
 std::string note_of(const FitRow& row, const Fit& fit, const Profile& profile) {
   std::string note;
   const auto add = [&](const std::string& text) { note += (note.empty() ? "" : "; ") + text; };
-  if (row.of_device) add("this device");
+  if (row.cap == profile.cap_bytes) add("this device");
   if (row.cap == fit.in_core) add("everything stays");
-  if (row.smallest && row.cap != fit.in_core) add("the smallest with a plan");
+  if (row.cap == fit.smallest && row.cap != fit.in_core) add("the smallest with a plan");
   if (row.ms == 0)
     add("no plan");
   else if (row.cap < fit.smallest)
@@ -51,11 +52,14 @@ std::string advice(const Fit& fit, const Profile& profile, const std::string& co
         "operations does not fit.\n"
         "A smaller batch or activation checkpointing lowers what it needs.\n",
         format_bytes(fit.smallest));
-  const FitRow* const here = fit.row_of_device();
-  const double over = here == nullptr ? 0 : overhead_of(here->ms, here->in_core_ms);
-  return fmt::format(
-      "It does not fit here, and runs with pooch: {} over in-core, as predicted.\n  pooch run {}\n",
-      percent(over), command);
+  const auto here = std::find_if(fit.rows.begin(), fit.rows.end(), [&](const FitRow& row) {
+    return row.cap == profile.cap_bytes && row.ms > 0;
+  });
+  return fmt::format("It does not fit here, and runs with pooch{}.\n  pooch run {}\n",
+                     here == fit.rows.end() ? ""
+                                            : fmt::format(": {} over in-core, as predicted",
+                                                          percent(overhead_of(here->ms, here->in_core_ms))),
+                     command);
 }
 
 }  // namespace
@@ -88,8 +92,8 @@ std::string fit_json(const Fit& fit, const Profile& profile, const std::string& 
          {"in_core_ms", row.in_core_ms},
          {"over_in_core", row.ms == 0 ? Json() : Json(overhead_of(row.ms, row.in_core_ms))},
          {"host_bytes", row.host_bytes},
-         {"of_device", row.of_device},
-         {"smallest", row.smallest}});
+         {"of_device", row.cap == profile.cap_bytes},
+         {"smallest", row.cap == fit.smallest}});
   return json.dump(2) + "\n";
 }
 

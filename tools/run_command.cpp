@@ -125,7 +125,7 @@ int complain(std::string_view command, const Refusal& refusal) {
 // What the program is, as far as that keeps pooch out of it: itself, not what it starts.
 void warn_of_program(const std::string& program) {
   for (const Finding& finding : look_at_program(program))
-    if (finding.level == Level::problem && !finding.is_absent)
+    if (finding.level == Level::problem)
       say("pooch: warning: {}; pooch works only in programs that it starts\n", finding.text);
 }
 

@@ -45,10 +45,10 @@ struct PlacedChunk {
   std::uint32_t spot = 0;
 };
 
-// What stood in the way of an op.
+// Why an op could not have its frames.
 struct InTheWay {
-  Marks busy;       // what is still at work with the frames
-  std::string why;  // they are not for it at all
+  Marks busy;       // work that still uses them
+  std::string why;  // the layout has none for it then
 };
 
 class AliasMode {

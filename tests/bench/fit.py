@@ -78,10 +78,13 @@ def check(device, command):
     for row in fit["rows"]:
         if row["cap_bytes"] not in (between, fit["cap_bytes"]):
             continue
-        actual = pace(carried_out(device, command, row["cap_bytes"], row["predicted_ms"]))
-        off = None if actual is None else actual / alone / (1 + row["over_in_core"]) - 1
+        off = None
+        if row["over_in_core"] is not None:
+            actual = pace(carried_out(device, command, row["cap_bytes"], row["predicted_ms"]))
+            off = None if actual is None else actual / alone / (1 + row["over_in_core"]) - 1
         right &= off is not None and abs(off) <= WITHIN
-        cells.append(f"{row['cap_bytes'] / MIB:.0f} MiB: {row['over_in_core']:+.1%}, off by " + ("?" if off is None else f"{off:+.1%}"))
+        cells.append(f"{row['cap_bytes'] / MIB:.0f} MiB: " + ("?" if off is None else f"{row['over_in_core']:+.1%}, off by {off:+.1%}"))
+    right &= len(cells) == 2
     predicted = next(row["predicted_ms"] for row in fit["rows"] if row["smallest"])
     there, below = (pace(carried_out(device, command, cap, predicted)) for cap in (smallest, int(smallest * LESS)))
     right &= there is not None and there <= predicted * KEPT and (below is None or below > predicted * KEPT)

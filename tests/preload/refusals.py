@@ -78,6 +78,11 @@ class Refusals(unittest.TestCase):
             wrong = "POOCH_" + mistyped(name)
             self.refused(("run", *SOFT, *TRUE), f"{wrong}: pooch has no such variable", f"did you mean POOCH_{name}?", **{wrong: "1"})
 
+    def test_others_may_have_variables_with_that_beginning(self):
+        done = subprocess.run([str(POOCH), "run", *SOFT, *TRUE], env=clean_environment() | {"POOCH_DATA_DIR": "/data"}, capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_values_of_variables(self):
         for name, value in VARIABLES.items():
             if value is not None:

@@ -27,6 +27,7 @@ TEST(Bytes, NamesTheTextItDoesNotUnderstand) {
     EXPECT_NE(bytes.error().message.find(std::string("'") + text + "'"), std::string::npos) << text;
   }
   EXPECT_FALSE(parse_bytes("80%")) << "a share of nothing";
+  EXPECT_FALSE(parse_bytes("101%", 100));
   EXPECT_EQ(parse_bytes("120%", 100).error().message,
             "'120%' is more than there is: accepted are up to 100%");
 }
